@@ -1,101 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve_api_test.mjs: the server's API as a client in another language sees it: Node's own
-// fetch and
-// test runner, and none of our code. HOLDFAST_SERVE is the program under test.
+// serve_api_test.mjs: the server's API as a client in another language sees it: leases, keys, locks,
+// tokens, and servers that end.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
-import http from 'node:http';
-import os from 'node:os';
 import path from 'node:path';
-import { after, test } from 'node:test';
-
-const PROGRAM = process.env.HOLDFAST_SERVE;
-const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'holdfast-serve-'));
-const servers = new Set();
-let names = 0;
-
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-const fresh = (what = 'key') => `${what}-${++names}`;
-const storeUrl = (name) => `sqlite:${path.join(folder, name)}.db`;
-
-after(() => {
-  for (const server of servers) server.process.kill('SIGKILL');
-  fs.rmSync(folder, { recursive: true, force: true });
-});
-
-/** Starts a server and waits until it says where it listens. */
-async function start(store, ...options) {
-  const child = spawn(PROGRAM, ['--store', store, '--listen', '127.0.0.1:0', ...options],
-    { stdio: ['ignore', 'inherit', 'pipe'] });
-  const server = { process: child, log: '' };
-  servers.add(server);
-  server.ended = new Promise((resolve) => child.on('exit', (code, signal) => {
-    servers.delete(server);
-    resolve({ code, signal });
-  }));
-  await new Promise((resolve, reject) => {
-    child.stderr.on('data', (bytes) => {
-      server.log += bytes;
-      const found = /listening on (https?:\/\/[\d.:]+)/.exec(server.log);
-      if (found) resolve(server.url = found[1]);
-    });
-    server.ended.then(() => reject(new Error(`did not start: ${server.log}`)));
-  });
-  return server;
-}
-
-async function stop(server, signal = 'SIGTERM') {
-  server.process.kill(signal);
-  return server.ended;
-}
-
-/** One call of the API: the reply, and its JSON. */
-async function call(server, route, body, options = {}) {
-  const reply = await fetch(server.url + route, {
-    method: body === undefined ? 'GET' : 'POST',
-    body: body === undefined || typeof body === 'string' ? body : JSON.stringify(body),
-    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...options.headers },
-    signal: options.signal,
-  });
-  const text = await reply.text();
-  let json = null;
-  try { json = JSON.parse(text); } catch { /* not JSON */ }
-  return { status: reply.status, headers: reply.headers, text, json };
-}
-
-async function ok(server, route, body, options) {
-  const reply = await call(server, route, body, options);
-  assert.equal(reply.status, 200, `${route}: ${reply.status} ${reply.text}`);
-  return reply.json;
-}
-
-async function refused(server, status, word, route, body, options) {
-  const reply = await call(server, route, body, options);
-  assert.equal(`${reply.status} ${reply.json?.error}`, `${status} ${word}`,
-      `${route}: ${reply.text}`);
-  assert.ok(reply.json.detail.length > 0, 'the detail is a sentence');
-  return reply;
-}
-
-const acquire = (server, key, more = {}) =>
-  ok(server, '/v1/acquire', { key, owner: 'test', ttl_seconds: 30, block_seconds: -1, ...more });
-const release = (server, key, lease) => ok(server, '/v1/release', { key,
-    lease_id: lease.lease_id });
-
-/** A server without a browser's rules: any header, raw bytes. */
-function raw(server, headers, route = '/healthz') {
-  return new Promise((resolve, reject) => {
-    const request = http.request(server.url + route, { headers }, (reply) => {
-      reply.resume();
-      reply.on('end', () => resolve(reply.statusCode));
-    });
-    request.on('error', reject);
-    request.end();
-  });
-}
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { PROGRAM, acquire, call, checkRecorded, folder, fresh, ok, raw, refused, release, sleep,
+  start, stop, storeUrl } from './serve_kit.mjs';
 
 const main = await start(storeUrl('main'));
 
@@ -562,6 +476,14 @@ test('a thousand waiters are served one after the other', async () => {
   await Promise.all(waits);
   assert.equal(served, 1000);
 });
+
+test('the server describes its API', async () => {
+  const here = path.dirname(fileURLToPath(import.meta.url));
+  const text = fs.readFileSync(path.join(here, '../docs/openapi.json'), 'utf8');
+  assert.deepEqual(await ok(main, '/v1/openapi.json'), JSON.parse(text));
+});
+
+test('every reply of these tests is described by docs/openapi.json', checkRecorded);
 
 test('the server stops in order', async () => {
   assert.deepEqual(await stop(main), { code: 0, signal: null });

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""serve_api_test.py: runs serve_api_test.mjs, the API as a client in another language sees it."""
+"""serve_api_test.py [NAME]: runs serve_NAME_test.mjs (default: api), the API as a client in another
+language sees it."""
 
 import os
+import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+NAME = sys.argv[1] if len(sys.argv) > 1 else "api"
 
-os.execvp("node", ["node", "--test-reporter=tap", os.path.join(HERE, "serve_api_test.mjs")])
+os.execvp("node", ["node", "--test-reporter=tap", os.path.join(HERE, f"serve_{NAME}_test.mjs")])

@@ -31,6 +31,8 @@ void exchange_release(struct exchange *exchange)
     if (--exchange->users > 0)
         return;
     check(!exchange->http && !exchange->waits);
+    if (exchange->is_long)
+        exchange->api->long_work--;
     ask_release(&exchange->ask);
     buffer_release(&exchange->body);
     free(exchange->sent);
@@ -123,6 +125,26 @@ void exchange_work_unanswered(struct exchange *exchange,
         core_hang_up(api->core, exchange_number(exchange), env_now(api->env));
 }
 
+void exchange_work_long(struct exchange *exchange,
+                        enum hf_status (*work)(struct exchange *exchange,
+                                               struct hf_error *error))
+{
+    struct api *api = exchange->api;
+    if (api->long_work >= API_LONG_MAX) {
+        exchange_refuse_http(exchange, 503, "unavailable",
+                             "this server is already at work on other merges or compiles");
+        return;
+    }
+    api->long_work++;
+    exchange->is_long = true;
+    exchange_work(exchange, work);
+}
+
+bool exchange_is_wanted(struct exchange *exchange)
+{
+    return !atomic_load(&exchange->gone) && !atomic_load(&exchange->api->ends_work);
+}
+
 /* What separates requests with the same id: the namespace, and the resource. */
 static struct view retry_id(struct exchange *exchange, struct buffer *text)
 {
@@ -137,10 +159,11 @@ static struct view retry_id(struct exchange *exchange, struct buffer *text)
 static uint64_t content_hash(const struct exchange *exchange, const struct lease_task *task)
 {
     const struct ask *ask = &exchange->ask;
-    const char *texts[] = { exchange->route->path, ask->lease_id, ask->owner, ask->etag };
-    uint64_t numbers[] = { (uint64_t)task->ttl_ms, task->mode,  task->slots,
-                           task->if_absent,        task->token, task->when.version_set,
-                           task->when.version,     task->size };
+    const char *texts[] = { exchange->route->path, ask->lease_id, ask->owner, ask->etag,
+                            ask->txn_id };
+    uint64_t numbers[] = { (uint64_t)task->ttl_ms, task->mode,       task->slots,
+                           task->if_absent,        task->token,      task->when.version_set,
+                           task->when.version,     task->rolls_back, task->size };
     struct hash_stream stream;
     hash_stream_init(&stream);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -207,6 +230,7 @@ void exchange_order(struct exchange *exchange, struct lease_task *task)
     task->scope = exchange_scope(exchange);
     task->is_key = !exchange->ask.scope;
     task->lease_id = exchange->ask.lease_id;
+    task->txn_id = exchange->ask.txn_id;
     task->token = exchange->ask.token;
     task->done = leave_exchange;
     task->argument = exchange;
@@ -338,6 +362,8 @@ static void enter_space(struct exchange *exchange)
 {
     struct api *api = exchange->api;
     struct hf_error error;
+    if (exchange->route->whole_store)
+        exchange->ask.ns = "default"; /* any client will do */
     struct space *space = map_get(&api->spaces, view_of(exchange->ask.ns));
     if (!space)
         space = space_new(api, exchange->ask.ns, &error);
@@ -368,8 +394,10 @@ static void leave_space(struct exchange *exchange)
 
 /* ---- Routes -------------------------------------------------------------------------- */
 
-static const struct route *const route_lists[] = { lease_routes, key_routes, lock_routes,
-                                                   server_routes, figure_routes };
+static const struct route *const route_lists[] = {
+    lease_routes, key_routes,   lock_routes,   txn_routes,   compact_routes,
+    index_routes, elect_routes, server_routes, figure_routes
+};
 
 #define ROUTE_LISTS (sizeof route_lists / sizeof route_lists[0])
 
@@ -419,6 +447,8 @@ static bool has_json_body(const struct http_request *http)
 static bool passes_guard(struct exchange *exchange)
 {
     const char *ns = exchange->route->has_space ? exchange->ask.ns : NULL;
+    if (exchange->route->whole_store)
+        ns = "*"; /* which only a token for all namespaces covers */
     switch (guard_check(exchange->api->guard, exchange->http, exchange->route->right, ns)) {
     case GUARD_PASSES: return true;
     case GUARD_WRONG_HOST:
@@ -446,8 +476,6 @@ static enum hf_status read_ask(struct exchange *exchange, struct hf_error *error
         return error_set(error, HF_INVALID, "the Content-Type must be application/json");
     if (status == HF_OK && route->reads_body)
         status = ask_read_body(&exchange->ask, http_request_body(exchange->http), error);
-    if (status == HF_OK && exchange->ask.txn_id)
-        return error_set(error, HF_INVALID, "this server does not take part in transactions");
     return status;
 }
 
@@ -496,6 +524,7 @@ void api_hang_up(void *argument, struct http_request *http)
         return;
     exchange_record(exchange, METRICS_HUNG_UP);
     exchange->http = NULL;
+    atomic_store(&exchange->gone, true);
     if (exchange->waits)
         leave_space(exchange);
     else
@@ -582,6 +611,7 @@ struct mono_time api_wake_at(const struct api *api)
 void api_stop(struct api *api)
 {
     api->stopping = true;
+    atomic_store(&api->ends_work, true);
     core_stop(api->core, env_now(api->env));
     calls_pump(&api->calls);
 }

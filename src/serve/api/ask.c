@@ -11,7 +11,7 @@
 
 #define JSON_INTEGER_MAX INT64_C(9007199254740991) /* what every JSON reader keeps exactly */
 
-enum ask_type { ASK_TEXT, ASK_NUMBER, ASK_FLAG };
+enum ask_type { ASK_TEXT, ASK_NUMBER, ASK_FLAG, ASK_OBJECT };
 
 /* Where a name may be sent. */
 enum { IN_BODY = 1, IN_QUERY = 2, IN_HEADER = 4 };
@@ -35,6 +35,10 @@ static const struct ask_field {
     {                                                               \
         name, sent_in, ASK_FLAG, offsetof(struct ask, member), 0, 0 \
     }
+#define OBJECT(name, sent_in, member)                                 \
+    {                                                                 \
+        name, sent_in, ASK_OBJECT, offsetof(struct ask, member), 0, 0 \
+    }
     TEXT("namespace", IN_BODY | IN_QUERY, ns),
     TEXT("key", IN_BODY | IN_QUERY, key),
     TEXT("scope", IN_BODY | IN_QUERY, scope),
@@ -47,6 +51,17 @@ static const struct ask_field {
     TEXT("request_id", IN_BODY, request_id),
     TEXT("X-Request-ID", IN_HEADER, request_id),
     TEXT("reason", IN_BODY, reason),
+    TEXT("state", IN_BODY, state),
+    TEXT("partition", IN_BODY | IN_QUERY, partition),
+    TEXT("chunk", IN_BODY, chunk),
+    TEXT("index", IN_BODY | IN_QUERY, index),
+    TEXT("group", IN_QUERY, group),
+    TEXT("since", IN_QUERY, since),
+    TEXT("sort", IN_QUERY, sort),
+    OBJECT("record", IN_BODY, record),
+    NUMBER("level", IN_QUERY, level, 0, 1000),
+    NUMBER("beat_ms", IN_QUERY, beat_ms, 100, 3600000),
+    FLAG("force", IN_BODY, force),
     TEXT("prefix", IN_QUERY, prefix),
     TEXT("after", IN_QUERY, after),
     TEXT("X-If-State-ETag", IN_HEADER, etag),
@@ -64,6 +79,7 @@ static const struct ask_field {
 #undef TEXT
 #undef NUMBER
 #undef FLAG
+#undef OBJECT
 };
 
 #define ASK_FIELDS (sizeof ask_fields / sizeof ask_fields[0])
@@ -124,6 +140,16 @@ static void set_flag(struct ask *ask, const struct ask_field *field, bool on)
     *(bool *)member_of(ask, field) = on;
 }
 
+static enum hf_status set_object(struct ask *ask, const struct ask_field *field,
+                                 struct view json, struct hf_error *error)
+{
+    struct view copy = arena_copy(&ask->arena, json);
+    if (!copy.data)
+        return error_no_memory(error);
+    *(struct view *)member_of(ask, field) = copy;
+    return HF_OK;
+}
+
 static const struct ask_field *find_ask_field(struct view name, unsigned sent_in)
 {
     for (size_t i = 0; i < ASK_FIELDS; i++)
@@ -152,7 +178,10 @@ static enum hf_status set_from_json(struct ask *ask, const struct ask_field *fie
                                     const struct json_text *value, struct hf_error *error)
 {
     static const char *const type_names[] = {
-        [ASK_TEXT] = "a string", [ASK_NUMBER] = "an integer", [ASK_FLAG] = "true or false"
+        [ASK_TEXT] = "a string",
+        [ASK_NUMBER] = "an integer",
+        [ASK_FLAG] = "true or false",
+        [ASK_OBJECT] = "an object",
     };
     bool is_flag = value->kind == JSON_KIND_TRUE || value->kind == JSON_KIND_FALSE;
     if (value->kind == JSON_KIND_NULL)
@@ -163,6 +192,8 @@ static enum hf_status set_from_json(struct ask *ask, const struct ask_field *fie
         set_flag(ask, field, value->kind == JSON_KIND_TRUE);
         return HF_OK;
     }
+    if (field->type == ASK_OBJECT && value->kind == JSON_KIND_OBJECT)
+        return set_object(ask, field, value->text, error);
     if (field->type != ASK_TEXT || value->kind != JSON_KIND_STRING)
         return error_set(error, HF_INVALID, "'%s' must be %s", field->name,
                          type_names[field->type]);

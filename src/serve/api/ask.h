@@ -19,13 +19,21 @@
 struct ask {
     struct arena arena;
     const char *ns, *key, *scope, *mode_name, *owner, *lease_id, *txn_id, *request_id, *reason;
-    const char *prefix, *after, *etag;
+    const char *prefix, *after, *etag, *state;
+    const char *partition, *chunk, *index, *group, *since, *sort;
+    struct view record; /* the JSON of an object; empty: not sent */
+    uint64_t level, beat_ms;
     int64_t ttl_s, ttl_ms; /* 0: not sent */
     int64_t block_s;       /* -1: does not wait; 0: waits; otherwise for so many seconds */
     uint64_t slots, limit; /* 0: not sent */
     uint64_t token, version;
-    bool if_not_exists, rollback, is_public, version_sent;
+    bool if_not_exists, rollback, is_public, version_sent, force;
     enum hf_mode mode;
+    /* Set by the routes that read them, in the arena. */
+    struct hf_index_value *values;
+    size_t value_count;
+    const char **filters;
+    size_t filter_count;
 };
 
 /* The struct must be released, also after a failure. */

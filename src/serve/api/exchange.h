@@ -15,10 +15,13 @@
 #include "serve/calls/calls.h"
 #include "serve/calls/lease_order.h"
 
+#include <stdatomic.h>
+
 #define API_SPACES_MAX  64
 #define API_REPLY_MAX   (16 * 1024 * 1024) /* bytes of a JSON reply */
 #define API_HEADERS_MAX 8
 #define API_ROUTES_MAX  128
+#define API_LONG_MAX    2 /* merges and compiles under way, each of which occupies a worker */
 
 /* A namespace that is in use, with its client. */
 struct space {
@@ -44,6 +47,8 @@ struct api {
         uint64_t losses;        /* requests that learned that their lease had ended */
         struct mono_time clock_read;
     } figures;
+    atomic_bool ends_work; /* the same, for workers */
+    unsigned long_work;
 };
 
 struct exchange {
@@ -57,6 +62,8 @@ struct exchange {
     struct space *space;
     struct exchange *next; /* of those that wait for the same space */
     bool waits;            /* it is one of those */
+    bool is_long;          /* it is counted in api->long_work */
+    atomic_bool gone;      /* its client has hung up */
     char *sent;            /* the body of an update, */
     size_t sent_size;      /* ... which a worker may read after its client has hung up */
 
@@ -71,7 +78,7 @@ struct route {
     enum http_verb verb;
     const char *path;
     unsigned right;  /* that the client needs; 0: none */
-    bool has_space;  /* it works in a namespace */
+    bool has_space;  /* it works in a namespace ... */
     bool reads_body; /* a JSON body */
     /* Checks what is asked for. INVALID with a sentence. May be NULL. */
     enum hf_status (*verify)(struct exchange *exchange, struct hf_error *error);
@@ -79,12 +86,18 @@ struct route {
     void (*begin)(struct exchange *exchange);
     /* Replies with the result of that work. */
     void (*finish)(struct exchange *exchange, const struct core_result *result);
+    bool
+        whole_store; /* ... or in something that belongs to none: needs the right in all of them */
 };
 
 /* The routes, in several files. Each list ends with a row without a path. */
 extern const struct route lease_routes[];
 extern const struct route key_routes[];
 extern const struct route lock_routes[];
+extern const struct route txn_routes[];
+extern const struct route compact_routes[];
+extern const struct route index_routes[];
+extern const struct route elect_routes[];
 extern const struct route server_routes[];
 extern const struct route figure_routes[];
 
@@ -96,6 +109,9 @@ void exchange_record(struct exchange *exchange, int status);
 
 /* Keeps the figures of a client that is about to be closed. */
 void keep_client_figures(struct api *api, struct hf_client *client);
+
+/* docs/openapi.json, which describes all of them. */
+extern const struct view openapi_document;
 
 /* ---- Replies ------------------------------------------------------------------------- */
 
@@ -128,6 +144,12 @@ void exchange_work(struct exchange *exchange,
 void exchange_work_unanswered(struct exchange *exchange,
                               enum hf_status (*work)(struct exchange *exchange,
                                                      struct hf_error *error));
+/* The same for work that may take minutes. Refuses if too much of it is under way. It must ask
+ * exchange_is_wanted now and then, in any thread, and end with CANCELLED if it is not. */
+void exchange_work_long(struct exchange *exchange,
+                        enum hf_status (*work)(struct exchange *exchange,
+                                               struct hf_error *error));
+bool exchange_is_wanted(struct exchange *exchange);
 
 /* Gives the core a lease order. */
 void exchange_order(struct exchange *exchange, struct lease_task *task);
@@ -142,5 +164,21 @@ void json_put_text(struct buffer *json, const char *name, const char *text);
 void json_put_u64(struct buffer *json, const char *name, uint64_t number);
 void json_put_i64(struct buffer *json, const char *name, int64_t number);
 void json_put_bool(struct buffer *json, const char *name, bool value);
+/* The value is JSON. */
+void json_put_raw(struct buffer *json, const char *name, struct view value);
+/* Begins an array or object, and appends what separates one element of it from the next. */
+void json_open(struct buffer *json, const char *name, char bracket);
+void json_next(struct buffer *json);
+
+/* ---- Owners (owner.c) ---------------------------------------------------------------- */
+
+/* The label of a client is stored with its lease, in the note. The holder of the lease, as the
+ * library knows it, is the server. */
+
+/* The note for an owner; free it. NULL: there is no owner, or memory ran out. */
+char *owner_note(const char *owner);
+
+/* Appends ,"owner":value of the client that holds a lease; its holder if the note has no owner. */
+void json_put_owner(struct buffer *json, const char *note, const char *holder);
 
 #endif

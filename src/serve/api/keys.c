@@ -139,6 +139,36 @@ static void finish_remove(struct exchange *exchange, const struct core_result *r
 
 /* ---- Describe ------------------------------------------------------------------------ */
 
+struct owner_search {
+    struct buffer *json;
+    uint64_t token;
+    bool found;
+};
+
+static bool find_owner(void *argument, const struct hf_lease_info *lease)
+{
+    struct owner_search *search = argument;
+    if (lease->place > 0 || lease->token != search->token)
+        return true;
+    json_put_owner(search->json, lease->note, lease->holder);
+    search->found = true;
+    return false;
+}
+
+/* A lease that has ended meanwhile is described all the same, by its holder. */
+static void describe_holder(struct exchange *exchange, const struct hf_key_status *held)
+{
+    struct buffer *json = &exchange->body;
+    struct owner_search search = { .json = json, .token = held->token };
+    int64_t ends = env_wall(exchange->api->env).us / 1000 + held->remaining_ms;
+    hf_locks_show(exchange->space->client, exchange->ask.key, /* table */ NULL, find_owner,
+                  /* audit */ NULL, &search, NULL);
+    if (!search.found)
+        json_put_text(json, "owner", held->holder);
+    json_put_u64(json, "fencing_token", held->token);
+    json_put_i64(json, "expires_at_unix", ends / 1000);
+}
+
 static enum hf_status describe(struct exchange *exchange, struct hf_error *error)
 {
     const struct ask *ask = &exchange->ask;
@@ -157,12 +187,8 @@ static enum hf_status describe(struct exchange *exchange, struct hf_error *error
     json_put_u64(json, "bytes", info.size);
     json_put_i64(json, "updated_at_unix", info.updated_ms / 1000);
     json_put_bool(json, "held", held.held);
-    if (held.held) {
-        int64_t ends = env_wall(exchange->api->env).us / 1000 + held.remaining_ms;
-        json_put_text(json, "owner", held.holder);
-        json_put_u64(json, "fencing_token", held.token);
-        json_put_i64(json, "expires_at_unix", ends / 1000);
-    }
+    if (held.held)
+        describe_holder(exchange, &held);
     json_put_u64(json, "waiters", held.waiters);
     buffer_append_byte(json, '}');
     return json->failed ? error_no_memory(error) : HF_OK;

@@ -6,8 +6,6 @@
  * that the ttl is counted from. expires_at_unix is for display. */
 #include "serve/api/exchange.h"
 
-#include "base/json.h"
-
 #include <stdlib.h>
 
 #define TTL_DEFAULT_MS 30000
@@ -29,6 +27,8 @@ static enum hf_status need_resource(struct exchange *exchange, struct hf_error *
     const struct ask *ask = &exchange->ask;
     if (!ask->key == !ask->scope)
         return error_set(error, HF_INVALID, "send either 'key' or 'scope'");
+    if (ask->txn_id && ask->scope)
+        return error_set(error, HF_INVALID, "a transaction has keys: send 'key'");
     return HF_OK;
 }
 
@@ -51,23 +51,15 @@ static enum hf_status verify_acquire(struct exchange *exchange, struct hf_error 
     if (ask->key && ask->mode != HF_EXCLUSIVE)
         return error_set(error, HF_INVALID,
                          "a key is held in exclusive mode; for another 'mode', send 'scope'");
+    if (ask->txn_id && ask->if_not_exists)
+        return error_set(error, HF_INVALID,
+                         "'if_not_exists' is not for a transaction: update the key with "
+                         "X-If-Version: 0");
     if (ask->scope && ask->if_not_exists)
         return error_set(error, HF_INVALID, "'if_not_exists' needs a 'key'");
     if ((ask->mode == HF_SLOTS) != (ask->slots > 0))
         return error_set(error, HF_INVALID, "'slots' and 'mode' slots belong together");
     return HF_OK;
-}
-
-/* The owner, as it is stored with the lease. NULL: there is none, or memory ran out. */
-static char *owner_note(const char *owner)
-{
-    struct buffer note = BUFFER_INIT(8 * ASK_TEXT_MAX);
-    if (!owner)
-        return NULL;
-    buffer_append_byte(&note, '{');
-    json_put_text(&note, "owner", owner);
-    buffer_append_byte(&note, '}');
-    return note.failed || !buffer_text(&note) ? (buffer_release(&note), NULL) : note.data;
 }
 
 static void begin_acquire(struct exchange *exchange)
@@ -99,6 +91,8 @@ static void finish_acquire(struct exchange *exchange, const struct core_result *
     json_put_text(&json, ask->key ? "key" : "scope", exchange_scope(exchange));
     json_put_text(&json, "owner", ask->owner);
     json_put_text(&json, "lease_id", result->lease_id);
+    if (ask->txn_id)
+        json_put_text(&json, "txn_id", ask->txn_id);
     json_put_i64(&json, "expires_at_unix", unix_time_in(exchange, left));
     json_put_u64(&json, "fencing_token", result->token);
     if (ask->key) {
@@ -136,7 +130,7 @@ static void finish_keepalive(struct exchange *exchange, const struct core_result
 
 static void begin_release(struct exchange *exchange)
 {
-    struct lease_task task = { .kind = LEASE_RELEASE };
+    struct lease_task task = { .kind = LEASE_RELEASE, .rolls_back = exchange->ask.rollback };
     exchange_order(exchange, &task);
 }
 

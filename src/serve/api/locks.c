@@ -29,11 +29,12 @@ static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
         return false;
     }
     snprintf(listing->last, sizeof listing->last, "%s", scope);
-    if (listing->listed++ > 0)
-        buffer_append_byte(json, ',');
+    listing->listed++;
+    json_next(json);
     buffer_append_byte(json, '{');
     json_put_text(json, "scope", scope);
     json_put_text(json, "state", hf_lease_state_name(lease->state));
+    json_put_owner(json, lease->note, lease->holder);
     json_put_text(json, "holder", lease->holder);
     json_put_text(json, "mode", hf_mode_name(lease->mode));
     json_put_i64(json, "ttl_ms", lease->ttl_ms);

@@ -44,6 +44,25 @@ void json_put_bool(struct buffer *json, const char *name, bool value)
     buffer_append(json, value ? VIEW("true") : VIEW("false"));
 }
 
+void json_put_raw(struct buffer *json, const char *name, struct view value)
+{
+    put_name(json, name);
+    buffer_append(json, value);
+}
+
+void json_open(struct buffer *json, const char *name, char bracket)
+{
+    put_name(json, name);
+    buffer_append_byte(json, bracket);
+}
+
+void json_next(struct buffer *json)
+{
+    char last = json->size > 0 ? json->data[json->size - 1] : '[';
+    if (last != '[')
+        buffer_append_byte(json, ',');
+}
+
 /* ---- Replies ------------------------------------------------------------------------- */
 
 void exchange_reply(struct exchange *exchange, int status, const char *content_type,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c: the routes that tell how the server is: healthz, readyz. They need no token. */
+/* server.c: the routes about the server itself: healthz, readyz and the description of the API.
+ * They need no token. */
 #include "serve/api/exchange.h"
 
 /* The process lives and its loop runs. */
@@ -36,10 +37,17 @@ static void finish_ready(struct exchange *exchange, const struct core_result *re
         exchange_refuse_http(exchange, 503, "not_ready", "the store does not answer");
 }
 
+static void begin_openapi(struct exchange *exchange)
+{
+    exchange_reply(exchange, 200, "application/json", NULL, 0, openapi_document);
+}
+
 const struct route server_routes[] = {
     { HTTP_VERB_GET, "/healthz", 0, .has_space = false, .reads_body = false, NULL, begin_health,
       NULL },
     { HTTP_VERB_GET, "/readyz", 0, .has_space = true, .reads_body = false, NULL, begin_ready,
       finish_ready },
+    { HTTP_VERB_GET, "/v1/openapi.json", 0, .has_space = false, .reads_body = false, NULL,
+      begin_openapi, NULL },
     { 0 },
 };

@@ -20,7 +20,8 @@ struct lease_order {
     /* Of an acquire: one of these, while it has a place in the store's queue. */
     struct hf_key *key;
     struct hf_lock *lock;
-    char *lease; /* the text of the lease that was granted, and its id */
+    struct hf_txn *txn; /* owns `key`; joined for this call only */
+    char *lease;        /* the text of the lease that was granted, and its id */
     char lease_id[CORE_LEASE_ID_SIZE + 1];
     char etag[HF_KEY_ETAG_SIZE + 1];
     char text[];
@@ -53,15 +54,45 @@ static enum hf_status open_handle(struct lease_order *it, int64_t poll_ms,
 /* The lease stays if the handle holds it and `detaches`; otherwise it is given up. */
 static void close_handle(struct lease_order *it, bool detaches)
 {
-    if (detaches && RULE(GRANTS_ARE_DETACHED)) {
+    if (it->txn)
+        hf_txn_free(it->txn); /* which was joined: its key is detached */
+    else if (detaches && RULE(GRANTS_ARE_DETACHED)) {
         hf_key_detach(it->key);
         hf_lock_detach(it->lock);
     } else {
         hf_key_free(it->key);
         hf_lock_free(it->lock);
     }
+    it->txn = NULL;
     it->key = NULL;
     it->lock = NULL;
+}
+
+static enum hf_status join_txn(const struct lease_task *task, struct hf_txn **ret_txn,
+                               struct hf_error *error)
+{
+    struct hf_txn_options options = HF_TXN_OPTIONS;
+    options.id = task->txn_id;
+    return hf_txn_begin(task->client, &options, ret_txn, error);
+}
+
+/* One attempt to acquire the key for its transaction. */
+static enum hf_status acquire_for_txn(struct lease_order *it, struct hf_key_info *info,
+                                      struct hf_error *error)
+{
+    const struct lease_task *task = &it->task;
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    options.ttl_ms = task->ttl_ms;
+    options.no_renewal = true;
+    options.note = task->note;
+    enum hf_status status = join_txn(task, &it->txn, error);
+    if (status == HF_OK)
+        status = hf_txn_acquire(it->txn, &task->scope, 1, &options, /* wait_ms */ 0, &it->key,
+                                error);
+    if (status == HF_OK)
+        return hf_key_seen(it->key, info, error);
+    close_handle(it, /* detaches */ false);
+    return status;
 }
 
 static struct hf_lock *lock_of_handle(struct lease_order *it)
@@ -129,9 +160,11 @@ static void acquire(struct lease_order *it, enum core_call what, int64_t poll_ms
     struct hf_error error;
     struct hf_key_info info = HF_KEY_INFO;
     enum hf_status status = HF_OK;
-    if (what != CORE_CALL_POLL)
+    if (it->task.txn_id)
+        status = acquire_for_txn(it, &info, &error);
+    else if (what != CORE_CALL_POLL)
         status = open_handle(it, poll_ms, &error);
-    if (status == HF_OK)
+    if (status == HF_OK && !it->task.txn_id)
         status = step(it, what, &info, &error);
     bool granted = status == HF_OK;
     bool stands = status == HF_HELD && what != CORE_CALL_ACQUIRE;
@@ -139,8 +172,11 @@ static void acquire(struct lease_order *it, enum core_call what, int64_t poll_ms
         status = describe_grant(it, &info, result, &error);
     if (granted && status != HF_OK) /* before the reply: the client may ask again at once */
         hf_lock_release(lock_of_handle(it), NULL);
-    if (status == HF_HELD)
+    if (status == HF_HELD) {
+        /* The library may name the transaction that holds it, but its id is secret. */
+        error_set(&error, HF_HELD, "another client holds it");
         result->outcome = HF_KEY_WAITING;
+    }
     call_result_set(result, status, &error);
     if (!stands)
         close_handle(it, /* detaches */ status == HF_OK);
@@ -149,8 +185,11 @@ static void acquire(struct lease_order *it, enum core_call what, int64_t poll_ms
 static void cancel(struct lease_order *it, struct core_result *result)
 {
     struct hf_error error;
-    enum hf_status status =
-        it->key ? hf_key_cancel(it->key, &error) : hf_lock_cancel(it->lock, &error);
+    enum hf_status status = HF_OK;
+    if (it->key)
+        status = hf_key_cancel(it->key, &error);
+    else if (it->lock)
+        status = hf_lock_cancel(it->lock, &error);
     call_result_set(result, status, &error);
     close_handle(it, /* detaches */ false);
 }
@@ -199,22 +238,50 @@ static enum hf_status keep_alive(struct lease_order *it, const char *lease,
     return status;
 }
 
-/* Updates or removes the state. Under a lease of the wire nothing is staged. */
+/* Ends the transaction for which the key is held, and with it all its leases. */
+static enum hf_status end_txn(struct lease_order *it, struct hf_error *error)
+{
+    const struct lease_task *task = &it->task;
+    return hf_txn_decide(task->client, task->txn_id, task->rolls_back ? HF_ROLLBACK : HF_COMMIT,
+                         /* ret_decision */ NULL, error);
+}
+
+/* A handle for a lease of the wire, for one change. *ret_txn: the transaction for which it is
+ * staged, or NULL. */
+static enum hf_status adopt_for_change(struct lease_order *it, const char *lease,
+                                       struct hf_txn **ret_txn, struct hf_key **ret_key,
+                                       struct hf_error *error)
+{
+    const struct lease_task *task = &it->task;
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    options.no_renewal = options.unconfirmed = true;
+    *ret_txn = NULL;
+    if (!task->txn_id)
+        return hf_key_adopt(task->client, lease, &options, ret_key, error);
+    enum hf_status status = join_txn(task, ret_txn, error);
+    if (status == HF_OK)
+        status = hf_txn_adopt(*ret_txn, lease, &options, ret_key, error);
+    if (status != HF_OK)
+        hf_txn_free(*ret_txn);
+    return status;
+}
+
+/* Updates or removes the state. Without a transaction, nothing is staged. */
 static enum hf_status update_under_lease(struct lease_order *it, const char *lease,
                                          struct core_result *result, struct hf_error *error)
 {
     const struct lease_task *task = &it->task;
-    struct hf_key_options options = HF_KEY_OPTIONS;
     struct hf_key_info info = HF_KEY_INFO;
+    struct hf_txn *txn;
     struct hf_key *key;
-    options.no_renewal = options.unconfirmed = true;
-    enum hf_status status = hf_key_adopt(task->client, lease, &options, &key, error);
+    enum hf_status status = adopt_for_change(it, lease, &txn, &key, error);
     if (status != HF_OK)
         return status;
     status = task->kind == LEASE_REMOVE
                  ? hf_key_remove(key, &task->when, &info, error)
                  : hf_key_update(key, task->data, task->size, &task->when, &info, error);
     hf_key_detach(key);
+    hf_txn_free(txn);
     result->outcome = info.outcome;
     result->version = info.version;
     memcpy(result->etag, info.etag, sizeof result->etag);
@@ -252,10 +319,10 @@ static void use_lease(struct lease_order *it, struct core_result *result)
     if (found && kind == LEASE_KEEPALIVE)
         status = keep_alive(it, lease, result, &error);
     else if (found && kind == LEASE_RELEASE)
-        status = release(it, lease, &error);
+        status = it->task.txn_id ? end_txn(it, &error) : release(it, lease, &error);
     else if (found)
         status = update_under_lease(it, lease, result, &error);
-    if (status == HF_MISMATCH && result->outcome == HF_KEY_NONE)
+    if (status == HF_MISMATCH && result->outcome == HF_KEY_NONE && !it->task.txn_id)
         status = error_set(&error, HF_LOST, "there is no lease with this id in this namespace");
     if (status == HF_LOST && result->outcome == HF_KEY_NONE)
         result->outcome = HF_KEY_LEASE_EXPIRED;
@@ -313,11 +380,12 @@ enum hf_status lease_order_new(struct env *env, struct lease_ids *ids,
     bool acquires = task->kind == LEASE_ACQUIRE;
     const char *note = task->note ? task->note : "";
     const char *id = task->lease_id ? task->lease_id : "";
+    const char *txn_id = task->txn_id ? task->txn_id : "";
     if (!acquires && strlen(id) != CORE_LEASE_ID_SIZE)
         return error_set(error, HF_INVALID, "a lease id has %d digits", CORE_LEASE_ID_SIZE);
     if (task->when.etag && strlen(task->when.etag) > HF_KEY_ETAG_SIZE)
         return error_set(error, HF_INVALID, "an ETag has at most %d bytes", HF_KEY_ETAG_SIZE);
-    size_t strings = strlen(task->scope) + strlen(note) + strlen(id) + 3;
+    size_t strings = strlen(task->scope) + strlen(note) + strlen(id) + strlen(txn_id) + 4;
     struct lease_order *it = calloc(1, sizeof *it + strings + task->size);
     if (!it)
         return error_no_memory(error);
@@ -329,8 +397,11 @@ enum hf_status lease_order_new(struct env *env, struct lease_ids *ids,
     it->task.scope = keep_text(&at, task->scope);
     it->task.note = keep_text(&at, note);
     it->task.lease_id = keep_text(&at, id);
+    it->task.txn_id = keep_text(&at, txn_id);
     if (!task->note)
         it->task.note = NULL;
+    if (!task->txn_id)
+        it->task.txn_id = NULL;
     if (task->when.etag) {
         snprintf(it->etag, sizeof it->etag, "%s", task->when.etag);
         it->task.when.etag = it->etag;

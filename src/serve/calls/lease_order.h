@@ -4,7 +4,14 @@
  *
  * A lease is acquired without renewal and detached in the same call, so that a server holds nothing
  * that it could lose. From then on it is known by its id (lease_id.h), and each operation on it
- * costs one write. */
+ * costs one write.
+ *
+ * TRANSACTIONS. With `txn_id`, the order takes part in a transaction that any server may decide
+ * (hf_txn_open): the key is acquired for it, the change is staged for it, and a release commits it
+ * or rolls it back. The transaction is joined for the duration of each call, so a server keeps
+ * nothing about it. The library has no steps for the keys of a transaction. So an acquire that
+ * waits has no place in the store's queue, and each poll is another attempt. MISMATCH: the
+ * transaction is decided. NOT_FOUND: there is none with this id. */
 #ifndef SERVE_CALLS_LEASE_ORDER_H
 #define SERVE_CALLS_LEASE_ORDER_H
 
@@ -32,8 +39,9 @@ struct lease_task {
     int64_t ttl_ms;
     enum hf_mode mode; /* of a scope */
     uint32_t slots;
-    const char *note; /* JSON, or NULL */
-    bool if_absent;   /* of a key: ALREADY if it has a state; the lease is then released */
+    const char *note;   /* JSON, or NULL */
+    const char *txn_id; /* of a key, in all orders but KEEPALIVE; NULL: none */
+    bool if_absent;     /* of a key: ALREADY if it has a state; the lease is then released */
 
     /* The others */
     const char *lease_id;
@@ -41,6 +49,7 @@ struct lease_task {
     const void *data; /* LEASE_UPDATE */
     size_t size;
     struct hf_key_if when; /* with the ETag copied */
+    bool rolls_back;       /* LEASE_RELEASE: of the transaction */
 
     /* Called when the order is freed, on the loop; may be NULL. */
     void (*done)(void *argument);

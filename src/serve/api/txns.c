@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* txns.c: the routes of transactions: begin, decide, commit, rollback and replay.
+ *
+ * A transaction is its record in the store, and the stages of its keys. Every server of the store
+ * can acquire keys for it, stage changes, and decide it, and none of them keeps anything about it.
+ * Whoever knows the id may decide the transaction. So it is never listed, like a lease's id. */
+#include "serve/api/exchange.h"
+
+static enum hf_status need_txn(struct exchange *exchange, struct hf_error *error)
+{
+    return exchange->ask.txn_id ? HF_OK : error_set(error, HF_INVALID, "'txn_id' is missing");
+}
+
+static enum hf_status write_txn(struct exchange *exchange, const char *id, const char *state,
+                                struct hf_error *error)
+{
+    struct buffer *json = &exchange->body;
+    buffer_append_byte(json, '{');
+    json_put_text(json, "txn_id", id);
+    json_put_text(json, "state", state);
+    buffer_append_byte(json, '}');
+    return json->failed ? error_no_memory(error) : HF_OK;
+}
+
+/* ---- Begin --------------------------------------------------------------------------- */
+
+static enum hf_status open_txn(struct exchange *exchange, struct hf_error *error)
+{
+    char id[HF_TXN_ID_SIZE + 1];
+    enum hf_status status = hf_txn_open(exchange->space->client, id, error);
+    return status == HF_OK ? write_txn(exchange, id, hf_txn_state_name(HF_TXN_PENDING), error)
+                           : status;
+}
+
+static void begin_txn_begin(struct exchange *exchange)
+{
+    exchange_work(exchange, open_txn);
+}
+
+/* ---- Decide -------------------------------------------------------------------------- */
+
+static enum hf_status decide_asked_txn(struct exchange *exchange, enum hf_decision decision,
+                                       struct hf_error *error)
+{
+    const char *id = exchange->ask.txn_id;
+    bool commits = decision == HF_COMMIT;
+    enum hf_status status =
+        hf_txn_decide(exchange->space->client, id, decision, /* ret_decision */ NULL, error);
+    if (status == HF_MISMATCH)
+        return error_set(error, status,
+                         commits ? "the transaction was rolled back: by another client, or "
+                                   "because a lease of its keys had ended"
+                                 : "the transaction was committed");
+    return status == HF_OK
+               ? write_txn(exchange, id,
+                           hf_txn_state_name(commits ? HF_TXN_COMMIT : HF_TXN_ROLLBACK), error)
+               : status;
+}
+
+static enum hf_status commit_txn(struct exchange *exchange, struct hf_error *error)
+{
+    return decide_asked_txn(exchange, HF_COMMIT, error);
+}
+
+static enum hf_status roll_back_txn(struct exchange *exchange, struct hf_error *error)
+{
+    return decide_asked_txn(exchange, HF_ROLLBACK, error);
+}
+
+static void begin_txn_commit(struct exchange *exchange)
+{
+    exchange_work(exchange, commit_txn);
+}
+
+static void begin_txn_rollback(struct exchange *exchange)
+{
+    exchange_work(exchange, roll_back_txn);
+}
+
+/* ---- Replay -------------------------------------------------------------------------- */
+
+static bool note_txn_state(void *argument, const struct hf_txn_info *txn)
+{
+    enum hf_txn_state *state = argument;
+    *state = txn->state;
+    return false;
+}
+
+/* Brings the keys of a decided transaction to their final state. One that is not decided is left
+ * alone: its client may still be at work. */
+static enum hf_status replay_txn(struct exchange *exchange, struct hf_error *error)
+{
+    const char *id = exchange->ask.txn_id;
+    enum hf_txn_state state = HF_TXN_ABSENT;
+    enum hf_status status =
+        hf_txn_show(exchange->space->client, id, note_txn_state, &state, error);
+    if (status != HF_OK)
+        return status;
+    if (state == HF_TXN_PENDING)
+        return write_txn(exchange, id, hf_txn_state_name(state), error);
+    return decide_asked_txn(exchange, state == HF_TXN_COMMIT ? HF_COMMIT : HF_ROLLBACK, error);
+}
+
+static void begin_txn_replay(struct exchange *exchange)
+{
+    exchange_work(exchange, replay_txn);
+}
+
+/* `state` pending asks whether the transaction is still undecided. */
+static enum hf_status find_pending_txn(struct exchange *exchange, struct hf_error *error)
+{
+    const char *id = exchange->ask.txn_id;
+    enum hf_txn_state state = HF_TXN_ABSENT;
+    enum hf_status status =
+        hf_txn_show(exchange->space->client, id, note_txn_state, &state, error);
+    if (status == HF_OK && state != HF_TXN_PENDING)
+        return error_set(error, HF_MISMATCH, "the transaction is decided: %s",
+                         hf_txn_state_name(state));
+    return status == HF_OK ? write_txn(exchange, id, hf_txn_state_name(state), error) : status;
+}
+
+static enum hf_status verify_decide(struct exchange *exchange, struct hf_error *error)
+{
+    static const char *const states[] = { "pending", "commit", "rollback" };
+    const char *state = exchange->ask.state;
+    for (size_t i = 0; state && i < sizeof states / sizeof states[0]; i++)
+        if (strcmp(state, states[i]) == 0)
+            return need_txn(exchange, error);
+    return error_set(error, HF_INVALID, "'state' must be pending, commit or rollback");
+}
+
+static void begin_decide(struct exchange *exchange)
+{
+    switch (exchange->ask.state[0]) {
+    case 'c': exchange_work(exchange, commit_txn); break;
+    case 'r': exchange_work(exchange, roll_back_txn); break;
+    default: exchange_work(exchange, find_pending_txn); break;
+    }
+}
+
+const struct route txn_routes[] = {
+    { HTTP_VERB_POST, "/v1/txn/begin", RIGHT_WRITE, .has_space = true, .reads_body = true, NULL,
+      begin_txn_begin, exchange_reply_body },
+    { HTTP_VERB_POST, "/v1/txn/decide", RIGHT_WRITE, .has_space = true, .reads_body = true,
+      verify_decide, begin_decide, exchange_reply_body },
+    { HTTP_VERB_POST, "/v1/txn/commit", RIGHT_WRITE, .has_space = true, .reads_body = true,
+      need_txn, begin_txn_commit, exchange_reply_body },
+    { HTTP_VERB_POST, "/v1/txn/rollback", RIGHT_WRITE, .has_space = true, .reads_body = true,
+      need_txn, begin_txn_rollback, exchange_reply_body },
+    { HTTP_VERB_POST, "/v1/txn/replay", RIGHT_WRITE, .has_space = true, .reads_body = true,
+      need_txn, begin_txn_replay, exchange_reply_body },
+    { 0 },
+};

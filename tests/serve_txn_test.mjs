@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// serve_txn_test.mjs: transactions over the API: what is staged is seen after the commit or never,
+// whichever server decides, and whichever server is killed.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { acquire, call, checkRecorded, fresh, ok, refused, release, sleep, start, stop, storeUrl,
+} from './serve_kit.mjs';
+
+const main = await start(storeUrl('main'));
+
+const begin = async (server) => (await ok(server, '/v1/txn/begin', {})).txn_id;
+const headers = (lease, txn) => ({ headers: { 'x-lease-id': lease.lease_id,
+  ...(txn ? { 'x-txn-id': txn } : {}) } });
+const update = (server, key, lease, txn, state) =>
+  ok(server, `/v1/update?key=${key}`, state, headers(lease, txn));
+const visible = async (server, key) => {
+  const reply = await call(server, `/v1/get?key=${key}&public=1`);
+  return reply.status === 204 ? null : reply.text;
+};
+
+/** Two keys that are acquired and changed for a new transaction. */
+async function stageTwo(server, state = 'staged') {
+  const txn = await begin(server);
+  const keys = [fresh('a'), fresh('b')];
+  const leases = [];
+  for (const key of keys) {
+    leases.push(await acquire(server, key, { txn_id: txn }));
+    await update(server, key, leases.at(-1), txn, state);
+  }
+  return { txn, keys, leases };
+}
+
+test('a commit publishes all changes, and none was seen before', async () => {
+  const { txn, keys, leases } = await stageTwo(main);
+  assert.match(txn, /^[0-9a-f]{32}$/);
+  assert.equal(leases[0].txn_id, txn);
+  for (const key of keys) assert.equal(await visible(main, key), null);
+  assert.deepEqual(await ok(main, '/v1/txn/commit', { txn_id: txn }),
+    { txn_id: txn, state: 'commit' });
+  for (const key of keys) assert.equal(await visible(main, key), 'staged');
+  // The keys are free, and the decision stays what it is.
+  for (const key of keys) await release(main, key, await acquire(main, key));
+  assert.equal((await ok(main, '/v1/txn/commit', { txn_id: txn })).state, 'commit');
+  await refused(main, 409, 'mismatch', '/v1/txn/rollback', { txn_id: txn });
+});
+
+test('a rollback drops all changes', async () => {
+  const { txn, keys, leases } = await stageTwo(main);
+  assert.equal((await ok(main, '/v1/txn/rollback', { txn_id: txn })).state, 'rollback');
+  for (const key of keys) assert.equal(await visible(main, key), null);
+  await refused(main, 409, 'mismatch', '/v1/txn/commit', { txn_id: txn });
+  const late = await call(main, `/v1/update?key=${keys[0]}`, 'late', headers(leases[0], txn));
+  assert.ok([403, 409].includes(late.status), late.text);
+  for (const key of keys) await release(main, key, await acquire(main, key));
+});
+
+test('decide takes the state as a word, and pending asks', async () => {
+  const { txn, keys } = await stageTwo(main);
+  assert.equal((await ok(main, '/v1/txn/decide', { txn_id: txn, state: 'pending' })).state,
+    'pending');
+  assert.equal((await ok(main, '/v1/txn/replay', { txn_id: txn })).state, 'pending');
+  assert.equal((await ok(main, '/v1/txn/decide', { txn_id: txn, state: 'commit' })).state,
+    'commit');
+  await refused(main, 409, 'mismatch', '/v1/txn/decide', { txn_id: txn, state: 'pending' });
+  await refused(main, 409, 'mismatch', '/v1/txn/decide', { txn_id: txn, state: 'rollback' });
+  assert.equal((await ok(main, '/v1/txn/replay', { txn_id: txn })).state, 'commit');
+  assert.equal(await visible(main, keys[1]), 'staged');
+});
+
+test('a release with a transaction commits it, or rolls it back', async () => {
+  const one = await stageTwo(main, 'one');
+  assert.deepEqual(await ok(main, '/v1/release', { key: one.keys[0], txn_id: one.txn,
+    lease_id: one.leases[0].lease_id }), { released: true });
+  for (const key of one.keys) assert.equal(await visible(main, key), 'one');
+  const two = await stageTwo(main, 'two');
+  await ok(main, '/v1/release', { key: two.keys[1], txn_id: two.txn, rollback: true,
+    lease_id: two.leases[1].lease_id });
+  for (const key of two.keys) assert.equal(await visible(main, key), null);
+});
+
+test('a removal is staged, too', async () => {
+  const key = fresh();
+  const lease = await acquire(main, key);
+  await update(main, key, lease, null, 'old');
+  await release(main, key, lease);
+  const txn = await begin(main);
+  const held = await acquire(main, key, { txn_id: txn });
+  assert.equal(held.version, 1);
+  await ok(main, `/v1/remove?key=${key}`, '', headers(held, txn));
+  assert.equal(await visible(main, key), 'old');
+  await ok(main, '/v1/keepalive', { key, lease_id: held.lease_id, txn_id: txn });
+  await ok(main, '/v1/txn/commit', { txn_id: txn });
+  assert.equal(await visible(main, key), null);
+});
+
+test('a key of a transaction is changed for that transaction only', async () => {
+  const { txn, keys, leases } = await stageTwo(main);
+  const other = await begin(main);
+  await refused(main, 409, 'txn_mismatch', `/v1/update?key=${keys[0]}`, 'x', headers(leases[0]));
+  await refused(main, 409, 'txn_mismatch', `/v1/update?key=${keys[0]}`, 'x',
+    headers(leases[0], other));
+  const plain = await acquire(main, fresh('plain'));
+  await refused(main, 409, 'txn_mismatch', `/v1/update?key=${plain.key}`, 'x',
+    headers(plain, txn));
+  await release(main, plain.key, plain);
+  const waits = await refused(main, 409, 'waiting', '/v1/acquire', { key: keys[0],
+    block_seconds: -1 });
+  assert.ok(!waits.text.includes(txn), 'the id of a transaction is not told');
+  const listed = await ok(main, `/v1/locks?prefix=${keys[0]}`);
+  assert.ok(!JSON.stringify(listed).includes(txn));
+  await ok(main, '/v1/txn/rollback', { txn_id: txn });
+  await ok(main, '/v1/txn/rollback', { txn_id: other });
+});
+
+test('conditions hold for what is staged', async () => {
+  const txn = await begin(main);
+  const key = fresh();
+  const lease = await acquire(main, key, { txn_id: txn });
+  const at = `/v1/update?key=${key}`;
+  const when = (version) => ({ headers: { ...headers(lease, txn).headers,
+    'x-if-version': version } });
+  await refused(main, 409, 'version_conflict', at, 'x', when('3'));
+  await ok(main, at, 'first', when('0'));
+  await ok(main, '/v1/txn/commit', { txn_id: txn });
+  assert.equal(await visible(main, key), 'first');
+});
+
+test('an acquire for a transaction waits for its turn', async () => {
+  const key = fresh();
+  const holder = await acquire(main, key);
+  const txn = await begin(main);
+  const waits = acquire(main, key, { txn_id: txn, block_seconds: 30 });
+  await sleep(300);
+  await release(main, key, holder);
+  const lease = await waits;
+  assert.ok(lease.fencing_token > holder.fencing_token);
+  await update(main, key, lease, txn, 'x');
+  const gone = new AbortController();
+  const left = call(main, '/v1/acquire', { key, txn_id: await begin(main), block_seconds: 30 },
+    { signal: gone.signal }).catch(() => 'left');
+  await refused(main, 409, 'waiting', '/v1/acquire', { key, txn_id: await begin(main),
+    block_seconds: 1 });
+  gone.abort();
+  assert.equal(await left, 'left');
+  await ok(main, '/v1/txn/commit', { txn_id: txn });
+  await release(main, key, await acquire(main, key, { block_seconds: 5 }));
+});
+
+test('what is wrong with a transaction is told', async () => {
+  const none = '0'.repeat(32);
+  const key = fresh();
+  await refused(main, 404, 'not_found', '/v1/acquire', { key, txn_id: none, block_seconds: -1 });
+  await refused(main, 400, 'invalid', '/v1/acquire', { key, txn_id: 'nonsense',
+    block_seconds: -1 });
+  await refused(main, 400, 'invalid', '/v1/acquire', { scope: 'path:/a', txn_id: none });
+  await refused(main, 400, 'invalid', '/v1/acquire', { key, txn_id: none, if_not_exists: true });
+  for (const verb of ['commit', 'rollback', 'replay']) {
+    await refused(main, 404, 'not_found', `/v1/txn/${verb}`, { txn_id: none });
+    await refused(main, 400, 'invalid', `/v1/txn/${verb}`, { txn_id: '../x' });
+    await refused(main, 400, 'invalid', `/v1/txn/${verb}`, {});
+  }
+  await refused(main, 400, 'invalid', '/v1/txn/decide', { txn_id: none, state: 'maybe' });
+  const lease = await acquire(main, key);
+  await refused(main, 404, 'not_found', `/v1/update?key=${key}`, 'x', headers(lease, none));
+  await release(main, key, lease);
+});
+
+test('a lease that ends rolls its transaction back', async () => {
+  const txn = await begin(main);
+  const key = fresh();
+  const lease = await acquire(main, key, { txn_id: txn, ttl_ms: 1000 });
+  await update(main, key, lease, txn, 'too late');
+  // The next client ends it, and rolls the transaction back.
+  const next = await acquire(main, key, { block_seconds: 60 });
+  assert.ok(next.fencing_token > lease.fencing_token);
+  await refused(main, 409, 'mismatch', '/v1/txn/commit', { txn_id: txn });
+  await release(main, key, next);
+  assert.equal(await visible(main, key), null);
+});
+
+test('any server decides a transaction, also after the first was killed', async () => {
+  const store = storeUrl('killed');
+  const first = await start(store);
+  const staged = [await stageTwo(first, 'zero'), await stageTwo(first, 'one')];
+  await stop(first, 'SIGKILL');
+  const [second, third] = [await start(store), await start(store)];
+  await ok(second, '/v1/txn/commit', { txn_id: staged[0].txn });
+  for (const key of staged[0].keys) assert.equal(await visible(third, key), 'zero');
+  // Another server stages more, and a third one rolls it all back.
+  const more = fresh('more');
+  const lease = await acquire(second, more, { txn_id: staged[1].txn });
+  await update(third, more, lease, staged[1].txn, 'more');
+  await ok(third, '/v1/txn/rollback', { txn_id: staged[1].txn });
+  for (const key of [...staged[1].keys, more]) assert.equal(await visible(second, key), null);
+  await stop(second);
+  await stop(third);
+});
+
+test('transfers between accounts keep the sum, while servers are killed', async () => {
+  const store = storeUrl('bank');
+  const accounts = ['bank-a', 'bank-b', 'bank-c'];
+  let server = await start(store);
+  const other = await start(store);
+  for (const key of accounts) {
+    const lease = await acquire(other, key);
+    await update(other, key, lease, null, '100');
+    await release(other, key, lease);
+  }
+  const transfer = async (at, from, to) => {
+    const txn = await begin(at);
+    for (const key of [from, to].sort()) {
+      const lease = await acquire(at, key, { txn_id: txn, ttl_ms: 2000, block_seconds: 20 });
+      const now = Number(await visible(at, key));
+      await update(at, key, lease, txn, String(key === from ? now - 1 : now + 1));
+    }
+    await ok(at, '/v1/txn/commit', { txn_id: txn });
+  };
+  let done = 0;
+  for (let round = 0; round < 3; round++) {
+    const work = [0, 1, 2, 3].map(async (i) => {
+      for (let n = 0; n < 4; n++)
+        try {
+          await transfer(i % 2 ? other : server, accounts[(i + n) % 3], accounts[(i + n + 1) % 3]);
+          done++;
+        } catch { /* its server was killed, or its lease ended */ }
+    });
+    await sleep(300);
+    await stop(server, 'SIGKILL');
+    await Promise.all(work);
+    server = await start(store);
+  }
+  let sum = 0;
+  for (const key of accounts) {
+    await release(server, key, await acquire(server, key, { block_seconds: 60 }));
+    sum += Number(await visible(server, key));
+  }
+  assert.equal(sum, 300);
+  assert.ok(done > 5, `${done} transfers`);
+  await stop(server);
+  await stop(other);
+});
+
+test('every reply of these tests is described by docs/openapi.json', checkRecorded);
+
+test('the server stops in order', async () => {
+  assert.deepEqual(await stop(main), { code: 0, signal: null });
+});
