@@ -334,7 +334,9 @@ static void let_a_lease_expire(struct scene *scene)
     struct hf_client *client;
     assert_status(HF_OK, hf_client_open("mem:", NULL, &client, &scene->error), &scene->error);
     struct hf_lock *lock = lock_of(scene, client, "clock", HF_TTL_MS_MIN, false);
-    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    enum hf_status status = hf_lock_acquire(lock, 0, &scene->error);
+    if (status != HF_LOST) /* on a busy machine the time may have passed before the reply */
+        assert_status(HF_OK, status, &scene->error);
     while (hf_lock_check(lock, NULL) == HF_OK)
         sched_yield();
     hf_lock_free(lock);

@@ -51,6 +51,8 @@ SCRIPTS = [
     ("later", "echo 1..1; sleep 2; echo ok 1 - a", 10, "early"),
     ("ceph1", "echo 1..1; test -f $HOLDFAST_SHARED_CEPH/ready && echo ok 1 - a", 10, "ceph"),
     ("ceph2", "echo 1..1; test -f $HOLDFAST_SHARED_CEPH/ready && echo ok 1 - a", 10, "ceph"),
+    ("where", "echo 1..1; echo ${TMPDIR:-none} >>$ROOT/where; test -d ${TMPDIR:-/} && echo ok 1 - a",
+     10),
     ("compiled", "echo 1..1; echo ok 1 - a", 10, "reach"),
     ("other", "echo 1..1; echo ok 1 - a", 10, "reach"),
 ]
@@ -233,6 +235,21 @@ def one_cluster(build):
     return status == 0 and lines_of(build, "cluster") == ["up", "down"], lines
 
 
+def second_folder_in_memory(build):
+    """A name of its own for the same folder is a second build; its folder in memory is gone after."""
+    second = os.path.join(os.path.dirname(build), "second")
+    os.symlink(build, second)
+    status, lines = run(second, "where", None, build + ":where")
+    if status:
+        return False, lines
+    folders = sorted(lines_of(build, "where"))
+    usual = os.environ.get("TMPDIR", "none")
+    folders.remove(usual)
+    in_memory = [folder for folder in folders if folder.startswith("/dev/shm/holdfast-tests-")]
+    return (status == 0 and len(folders) == 1 and (in_memory == folders or folders == [usual])
+            and not any(map(os.path.exists, in_memory))), lines + folders
+
+
 def interrupted(build):
     """Ctrl-C stops what runs, and says how far it came."""
     process = start(build, "hang", None, "--jobs=1")
@@ -306,6 +323,8 @@ STORIES = [
     ("beside them run three that wait, one of them hardly anything else", beside_them_three_that_wait),
     ("a failing test prints its output while others run", failure_at_once),
     ("one cluster serves all tests that want one, and is stopped", one_cluster),
+    ("tests of a second build folder have their files in memory if there is room, and leave none",
+     second_folder_in_memory),
     ("an interrupt stops what runs and is a failure", interrupted),
     ("a test that ignores the interrupt at its limit is killed", stubborn_is_killed),
     ("the names of all cases can be written down", writes_cases),
