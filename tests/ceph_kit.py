@@ -214,16 +214,25 @@ class Pulse:
 
 
 class Relay:
-    """Forwards connections from another address to a gateway, and counts the requests."""
+    """Forwards connections from another address to a gateway, and counts the requests. While it is
+    held, it forwards nothing, and closes nothing."""
 
     def __init__(self, address, endpoint):
         host, _, port = endpoint.rpartition("//")[2].partition(":")
         self.target = (host, int(port))
         self.requests = 0
         self.loop = asyncio.new_event_loop()
+        self.flows = asyncio.Event()
+        self.flows.set()
         server = self.loop.run_until_complete(asyncio.start_server(self.serve, address, 0))
         self.endpoint = "http://%s:%d" % server.sockets[0].getsockname()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
+
+    def hold(self):
+        self.loop.call_soon_threadsafe(self.flows.clear)
+
+    def resume(self):
+        self.loop.call_soon_threadsafe(self.flows.set)
 
     async def serve(self, reader, writer):
         try:
@@ -237,6 +246,7 @@ class Relay:
     async def pass_on(self, reader, writer, counted):
         try:
             while data := await reader.read(65536):
+                await self.flows.wait()
                 self.requests += data.count(b" HTTP/1.1\r\n") if counted else 0
                 writer.write(data)
                 await writer.drain()

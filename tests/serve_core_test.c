@@ -446,6 +446,47 @@ static void requests_beyond_the_limit_are_refused(void **state)
     tell(&limits, steps);
 }
 
+static void a_call_that_does_not_start_in_time_is_refused(void **state)
+{
+    (void)state;
+    struct core_limits limits = CORE_LIMITS;
+    limits.calls_max = 1;
+    static const struct step steps[] = { { "work 1", "work 1" },
+                                         { "work 2 id=a", "" },
+                                         { "try 3 k", "" },
+                                         { "pass 3000", "" },
+                                         { "work 4 id=a", "free 4" },
+                                         { "acquire 5 m", "" },
+                                         { "pass 2000", "free 2, free 3, 2=unavailable, "
+                                                        "4=unavailable, 3=unavailable" },
+                                         { "work 6 id=a", "" },
+                                         { "pass 4999", "" },
+                                         { "end 1 ok", "free 1, 1=ok, work 6" },
+                                         { "pass 9000", "" },
+                                         { "end 6 ok", "free 6, 6=ok, begin 5" },
+                                         { 0, 0 } };
+    tell(&limits, steps);
+}
+
+static void works_without_a_client_are_bounded(void **state)
+{
+    (void)state;
+    struct core_limits limits = CORE_LIMITS;
+    limits.requests_max = 2;
+    limits.calls_max = 1;
+    static const struct step steps[] = { { "work 1", "work 1" },
+                                         { "hangup 1", "" },
+                                         { "work 2", "" },
+                                         { "hangup 2", "" },
+                                         { "work 3", "" },
+                                         { "hangup 3", "" },
+                                         { "work 4", "refused unavailable" },
+                                         { "end 1 ok", "free 1, work 2" },
+                                         { "work 5", "" },
+                                         { 0, 0 } };
+    tell(&limits, steps);
+}
+
 static void the_oldest_result_is_forgotten_first(void **state)
 {
     (void)state;
@@ -587,6 +628,8 @@ int main(void)
         cmocka_unit_test(calls_are_bounded_and_urgent_ones_go_first),
         cmocka_unit_test(a_poll_that_has_not_begun_becomes_a_cancellation),
         cmocka_unit_test(requests_beyond_the_limit_are_refused),
+        cmocka_unit_test(a_call_that_does_not_start_in_time_is_refused),
+        cmocka_unit_test(works_without_a_client_are_bounded),
         cmocka_unit_test(the_oldest_result_is_forgotten_first),
         cmocka_unit_test(the_pace_depends_on_the_number_of_lines),
         cmocka_unit_test(ten_thousand_waiters_are_small),

@@ -115,7 +115,7 @@ static const struct refusal {
     [HF_CORRUPT] = { 500, "corrupt", 0 },         [HF_HELD] = { 409, "waiting", 1 },
     [HF_LOST] = { 403, "lease_expired", 0 },      [HF_EXPIRED] = { 403, "lease_expired", 0 },
     [HF_MISMATCH] = { 409, "mismatch", 0 },       [HF_FENCED] = { 403, "fencing_mismatch", 0 },
-    [HF_TIMEOUT] = { 409, "waiting", 1 },         [HF_CANCELLED] = { 503, "stopping", 2 },
+    [HF_TIMEOUT] = { 503, "unavailable", 1 },     [HF_CANCELLED] = { 503, "stopping", 2 },
     [HF_ALREADY] = { 409, "already_exists", 0 },  [HF_UNREPORTED] = { 500, "internal", 0 },
 };
 

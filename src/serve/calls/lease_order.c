@@ -177,6 +177,9 @@ static void acquire(struct lease_order *it, enum core_call what, int64_t poll_ms
         error_set(&error, HF_HELD, "another client holds it");
         result->outcome = HF_KEY_WAITING;
     }
+    if (status == HF_LOST) /* the client has no lease that it could have lost */
+        status = error_set(&error, HF_UNAVAILABLE,
+                           "the lock was granted too late to be of use, and was released");
     call_result_set(result, status, &error);
     if (!stands)
         close_handle(it, /* detaches */ status == HF_OK);

@@ -276,9 +276,21 @@ bool core_next(struct core *core, struct core_action *ret_action)
 
 /* ---- Requests ------------------------------------------------------------------------ */
 
+/* A work goes on if its client hangs up, so works that have not begun count as well. */
+static bool has_too_many_requests(const struct core *core)
+{
+    return core->requests.count >= core->limits.requests_max ||
+           core->starting >= core->limits.requests_max;
+}
+
 static enum hf_status refuse_more_requests(struct hf_error *error)
 {
     return error_set(error, HF_UNAVAILABLE, "too many requests are under way; try again later");
+}
+
+static struct mono_time start_limit(const struct core *core)
+{
+    return mono_add(core->now, core->limits.start_max);
 }
 
 /* A request with the id of an earlier one. */
@@ -344,10 +356,13 @@ enum hf_status core_acquire(struct core *core, uint64_t request,
     memory_forget(core);
     if (core->stopping)
         return error_set(error, HF_CANCELLED, "the server is stopping");
-    if (core->requests.count >= core->limits.requests_max)
+    if (has_too_many_requests(core))
         return refuse_more_requests(error);
-    bool ends = wanted->waits && RULE(WAITS_END);
-    struct mono_time until = ends ? wanted->until : (struct mono_time){ MOMENT_FAR };
+    struct mono_time until = { MOMENT_FAR };
+    if (RULE(WAITS_END) && wanted->waits)
+        until = wanted->until;
+    else if (!wanted->waits)
+        until = start_limit(core);
     struct core_op *op = memory_find(core, wanted->retry.id);
     if (op && RULE(RETRY_JOINS))
         return join_op(core, request, op, /* is_acquire */ true, wanted->retry.content, until,
@@ -375,9 +390,9 @@ enum hf_status core_work(struct core *core, uint64_t request, const struct core_
 {
     core->now = now;
     memory_forget(core);
-    if (core->requests.count >= core->limits.requests_max)
+    if (has_too_many_requests(core))
         return refuse_more_requests(error);
-    const struct mono_time until = { MOMENT_FAR };
+    struct mono_time until = start_limit(core);
     struct core_op *op = memory_find(core, work->retry.id);
     if (op)
         return join_op(core, request, op, /* is_acquire */ false, work->retry.content, until,
@@ -437,6 +452,20 @@ void core_call_ended(struct core *core, uint64_t call, const struct core_result 
     op_end(core, op);
 }
 
+/* Other calls take so long that this one has not begun. All requests of the operation are told that
+ * nothing happened. */
+static void refuse_to_start(struct core *core, struct core_op *op)
+{
+    static const struct core_result busy = {
+        .status = HF_UNAVAILABLE, .why = "the store is slow to answer; nothing was done"
+    };
+    if (!op_withdraw(core, op))
+        return; /* its call is under way, and ends when the store's own time limits are over */
+    memory_remove(core, op);
+    op_answer(core, op, &busy);
+    op_end(core, op);
+}
+
 /* The wait of one request is over. */
 static void end_wait(struct core *core, struct core_request *request)
 {
@@ -457,10 +486,13 @@ void core_pass_time(struct core *core, struct mono_time now)
     while (first && !mono_before(now, first->due)) {
         struct owned_timer *owned = (struct owned_timer *)(void *)first;
         core_timer_clear(&core->timers, first);
-        if (owned->kind == TIMER_REQUEST)
-            end_wait(core, (struct core_request *)(void *)owned);
-        else
+        struct core_request *request = (struct core_request *)(void *)owned;
+        if (owned->kind == TIMER_POLL)
             line_poll(core, (struct core_line *)(void *)owned);
+        else if (request->op->waits)
+            end_wait(core, request);
+        else
+            refuse_to_start(core, request->op);
         first = core_timers_first(&core->timers);
     }
 }

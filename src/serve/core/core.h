@@ -32,6 +32,8 @@ struct core;
 struct core_limits {
     size_t requests_max;      /* under way, waits included; further ones are refused */
     size_t calls_max;         /* started and not ended */
+    struct span start_max;    /* a request that does not wait, and whose call does not start
+                               * within this time, is refused */
     size_t remembered_max;    /* results kept for retries; the oldest is forgotten first ... */
     struct span remember_for; /* ... and none is kept for longer */
     struct span poll_min;     /* how often a place in the store's queue is polled: ... */
@@ -42,6 +44,7 @@ struct core_limits {
 #define CORE_LIMITS                                     \
     ((struct core_limits){ .requests_max = 20000,       \
                            .calls_max = 64,             \
+                           .start_max = SPAN_S(5),      \
                            .remembered_max = 65536,     \
                            .remember_for = SPAN_S(600), \
                            .poll_min = SPAN_MS(250),    \
@@ -90,7 +93,9 @@ enum hf_status core_acquire(struct core *core, uint64_t request,
                             const struct core_wanted *wanted, struct mono_time now,
                             struct hf_error *error);
 
-/* Any other request that calls the library once. */
+/* Any other request that calls the library once. If its call has not begun after `start_max`,
+ * because calls that take long are under way, it is answered with UNAVAILABLE, and nothing
+ * happened. The same is true of an acquire that does not wait. */
 struct core_work {
     struct view resource; /* if it may become free by this: a release */
     struct core_retry retry;
