@@ -509,6 +509,8 @@
     ROW(hf_txn_state_name, hf_txn_state_name((enum hf_txn_state)play_byte(play, 0)))           \
     ROW(hf_client_stats,                                                                       \
         play_status(play, hf_client_stats(CLIENT(0), REPORT(1, hf_stats), ERROR(2))))          \
+    ROW(hf_client_choose_events,                                                               \
+        play_status(play, hf_client_choose_events(CLIENT(0), play_byte(play, 1), ERROR(2))))   \
     ROW(hf_locks_list, play_status(play, hf_locks_list(CLIENT(0), TEXT(1), LOOK(2),            \
                                                        each_lease, NULL, ERROR(3))))           \
     ROW(hf_locks_show,                                                                         \

@@ -236,6 +236,35 @@ static void a_lease_is_renewed_in_the_background_and_each_renewal_is_told(void *
     fall(scene);
 }
 
+static void events_that_are_not_chosen_are_counted_but_not_told(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *lock = lock_of(scene, scene->one, "deploy", 30000, false);
+    assert_status(HF_INVALID,
+                  hf_client_choose_events(scene->one, HF_EVENT_BIT(HF_EVENT_COUNT),
+                                          &scene->error),
+                  &scene->error);
+    assert_status(HF_OK,
+                  hf_client_choose_events(scene->one, HF_EVENT_BIT(HF_EVENT_RELEASED),
+                                          &scene->error),
+                  &scene->error);
+    size_t requests = count_of(&scene->log, HF_EVENT_REQUEST);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lock_release(lock, &scene->error), &scene->error);
+    assert_string_equal(await(&scene->log, HF_EVENT_RELEASED).scope, "named:deploy");
+    assert_status(HF_OK, hf_client_choose_events(scene->one, 0, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lock_release(lock, &scene->error), &scene->error);
+    hf_lock_free(lock);
+    struct hf_stats stats = stats_of(scene, scene->one);
+    assert_true(stats.granted == 2 && stats.released == 2 && stats.events_dropped == 0);
+    close_clients(scene);
+    assert_int_equal(count_of(&scene->log, HF_EVENT_GRANTED), 0);
+    assert_int_equal(count_of(&scene->log, HF_EVENT_RELEASED), 1);
+    assert_int_equal(count_of(&scene->log, HF_EVENT_REQUEST), requests);
+    fall(scene);
+}
+
 static void whose_lease_is_taken_over_is_told(void **state)
 {
     struct scene *scene = *state;
@@ -629,6 +658,7 @@ static int begin(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        STORY(events_that_are_not_chosen_are_counted_but_not_told),
         STORY(granted_renewed_and_released_are_told_in_order),
         STORY(a_lease_is_renewed_in_the_background_and_each_renewal_is_told),
         STORY(whose_lease_is_taken_over_is_told),

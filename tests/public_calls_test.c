@@ -415,6 +415,13 @@ static int client_stats(const struct good *good, int argument, struct hf_error *
     return (int)hf_client_stats(LEFT_OUT(0, good->client), LEFT_OUT(1, &stats), error);
 }
 
+static int client_choose_events(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 0)
+        return -1;
+    return (int)hf_client_choose_events(LEFT_OUT(0, good->client), HF_EVENTS_ALL, error);
+}
+
 static int locks_list(const struct good *good, int argument, struct hf_error *error)
 {
     if (argument > 2)
@@ -560,6 +567,7 @@ static const struct public_call_row calls[] = {
     { "hf_txn_decide", txn_decide },
     { "hf_txn_give_up", txn_give_up },
     { "hf_client_stats", client_stats },
+    { "hf_client_choose_events", client_choose_events },
     { "hf_locks_list", locks_list },
     { "hf_locks_show", locks_show },
     { "hf_watch_new", watch_new },

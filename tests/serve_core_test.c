@@ -17,6 +17,7 @@
  * "begin 1", "poll 1", "cancel 1", "give_back 1", "acquire 1", "work 1" and "1=ok". "free 1" is an
  * order that was freed. A refusal is "refused STATUS". */
 #include "alloc.h"
+#include "base/buffer.h"
 #include "serve/core/core.h"
 #include "test.h"
 
@@ -599,9 +600,71 @@ static void a_request_without_memory_is_refused(void **state)
     }
 }
 
+/* ---- Reports ------------------------------------------------------------------------- */
+
+static void note_wait(void *argument, uint64_t request)
+{
+    buffer_print(argument, "%" PRIu64 ",", request);
+}
+
+static void keep_order(void *order)
+{
+    (void)order;
+}
+
+/* Starts what the core asks for; the number of the last call. */
+static uint64_t drain_calls(struct core *core)
+{
+    struct core_action action;
+    uint64_t call = 0;
+    while (core_next(core, &action))
+        if (action.kind == CORE_CALL)
+            call = action.call;
+    return call;
+}
+
+static void a_request_that_waits_is_reported_once(void **state)
+{
+    (void)state;
+    struct core_limits limits = CORE_LIMITS;
+    struct core *core = core_new(&limits, keep_order);
+    struct buffer told = BUFFER_INIT(256);
+    struct mono_time now = { 1 };
+    struct hf_error error;
+    int order;
+    struct core_wanted wanted = { .resource = VIEW("k"),
+                                  .waits = true,
+                                  .until = { MOMENT_FAR },
+                                  .retry = { VIEW("id"), 1 },
+                                  .order = &order };
+    struct core_result held = { .status = HF_HELD };
+    core_on_wait(core, note_wait, &told);
+    assert_int_equal(core_acquire(core, 1, &wanted, now, &error), HF_OK);
+    uint64_t call = drain_calls(core);
+    assert_int_equal(told.size, 0); /* it may be granted at once */
+    core_call_ended(core, call, &held, now);
+    assert_string_equal(buffer_text(&told), "1,");
+    assert_int_equal(core_acquire(core, 2, &wanted, now, &error), HF_OK); /* joins it */
+    wanted.retry = (struct core_retry){ VIEW(""), 0 };
+    assert_int_equal(core_acquire(core, 3, &wanted, now, &error), HF_OK); /* behind it */
+    assert_string_equal(buffer_text(&told), "1,2,3,");
+    now = core_wake_at(core);
+    core_pass_time(core, now);
+    core_call_ended(core, drain_calls(core), &held, now); /* a poll, in vain */
+    assert_string_equal(buffer_text(&told), "1,2,3,");
+    for (uint64_t request = 1; request <= 3; request++)
+        core_hang_up(core, request, now);
+    core_call_ended(core, drain_calls(core), &held, now);
+    drain_calls(core);
+    assert_true(core_is_idle(core));
+    core_free(core);
+    buffer_release(&told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_that_waits_is_reported_once),
         cmocka_unit_test(a_free_lock_is_granted_at_once),
         cmocka_unit_test(waiters_are_served_in_the_order_in_which_they_came),
         cmocka_unit_test(only_the_first_waiter_of_a_line_has_a_place),

@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """serve_operator_test.py: what the operator of `holdfast serve` sees.
 
-    serve_operator_test.py metrics
+    serve_operator_test.py events|metrics
 """
 
 import json
 import re
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 
-from serve_operator_kit import Server, write_tokens
+from serve_operator_kit import SANITIZED, Server, write_tokens
 from tap_kit import end, tell
 
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -25,11 +27,11 @@ def expect(good, sentence, detail=""):
 # ---- Metrics ------------------------------------------------------------------------------------
 
 
-def use(server, key, **members):
+def use(server, key, namespace="default"):
     """Acquires, renews and releases once; returns the lease id."""
-    _, lease = server.post("/v1/acquire", key=key, owner="an-owner", ttl_seconds=30, **members)
-    server.post("/v1/keepalive", key=key, lease_id=lease["lease_id"])
-    server.post("/v1/release", key=key, lease_id=lease["lease_id"])
+    _, lease = server.post("/v1/acquire", key=key, namespace=namespace, owner="an-owner", ttl_seconds=30)
+    for route in ("/v1/keepalive", "/v1/release"):
+        server.post(route, key=key, namespace=namespace, lease_id=lease["lease_id"])
     return lease["lease_id"]
 
 
@@ -153,8 +155,198 @@ def test_metrics(folder):
     test_rights(folder)
 
 
+# ---- Events -------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Server-sent events over a plain socket. Each event is (id, kind, data)."""
+
+    def __init__(self, server, query="", receive_bytes=None, **headers):
+        self.socket = socket.socket()
+        if receive_bytes:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self.socket.settimeout(60)
+        self.socket.connect(("127.0.0.1", server.port))
+        lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items()]
+        self.socket.sendall(f"GET /v1/events{query} HTTP/1.1\r\nHost: localhost\r\n"
+                            f"{''.join(lines)}\r\n".encode())
+        self.raw = self.socket.makefile("rb")
+        self.status = int(self.raw.readline().split()[1])
+        while self.raw.readline().strip():
+            pass
+        self.rest, self.comments = b"", 0
+
+    def next(self):
+        """The next event, or None at the end of the stream."""
+        while True:
+            while b"\n\n" not in self.rest:
+                size = self.raw.readline().strip()
+                if size in (b"", b"0"):
+                    return None
+                self.rest += self.raw.read(int(size, 16))
+                self.raw.read(2)
+            block, _, self.rest = self.rest.partition(b"\n\n")
+            fields = dict(line.split(": ", 1) for line in block.decode().splitlines()
+                          if not line.startswith(":"))
+            if fields:
+                return fields.get("id"), fields["event"], json.loads(fields["data"])
+            self.comments += 1
+
+    def until(self, kind):
+        """All events up to and including one of this kind."""
+        found = []
+        while not found or found[-1][1] != kind:
+            event = self.next()
+            if event is None:
+                raise RuntimeError(f"the stream ended before '{kind}': {found}")
+            found.append(event)
+        return found
+
+    def close(self):
+        self.raw.close()
+        self.socket.close()
+
+
+def test_event_kinds(server):
+    reader = Reader(server)
+    expect(reader.next()[1] == "open", "a stream begins with an event of its own")
+    _, first = server.post("/v1/acquire", key="seen", owner="one", ttl_seconds=30)
+    waiter = threading.Thread(target=server.post, args=("/v1/acquire",), kwargs={
+        "key": "seen", "owner": "two", "block_seconds": 30, "ttl_ms": 1000})
+    waiter.start()
+    found = reader.until("wait_began")
+    server.post("/v1/keepalive", key="seen", lease_id=first["lease_id"])
+    server.post("/v1/release", key="seen", lease_id=first["lease_id"])
+    waiter.join()
+    found += reader.until("wait_ended")
+    _, third = server.post("/v1/acquire", key="seen", owner="three", ttl_seconds=30, block_seconds=30)
+    server.post("/v1/locks/break", key="seen", fencing_token=third["fencing_token"], reason="it must end")
+    server.post("/v1/keepalive", key="seen", lease_id=third["lease_id"])
+    found += reader.until("lease_lost")
+    kinds = [kind for _, kind, _ in found]
+    for kind in ("granted", "renewed", "released", "taken_over", "broken", "wait_began", "wait_ended"):
+        expect(kind in kinds, f"'{kind}' is shown", str(found))
+    data = {kind: data for _, kind, data in reversed(found)}
+    expect(data["granted"]["scope"] == "named:seen" and data["granted"]["fencing_token"] == 1,
+           "with the scope and the token", str(data["granted"]))
+    expect(data["wait_ended"]["result"] == "granted" and data["wait_ended"]["owner"] == "two",
+           "and the owner of a wait, and how it ended", str(data["wait_ended"]))
+    secrets = [first["lease_id"], third["lease_id"]]
+    expect(not [one for one in secrets if one in str(found)], "no event holds a lease id")
+    numbers = [int(number.split("-")[1]) for number, _, _ in found]
+    expect(numbers == sorted(set(numbers)), "the ids increase", str(numbers))
+    reader.close()
+
+
+def test_filter(server):
+    granted, other = Reader(server, "?kinds=granted,broken"), Reader(server, "?namespace=other")
+    use(server, "filtered")
+    use(server, "elsewhere", namespace="other")
+    use(server, "filtered-2")
+    found = [granted.next() for _ in range(3)]
+    expect([kind for _, kind, _ in found] == ["open", "granted", "granted"],
+           "a reader can choose kinds", str(found))
+    found = other.until("released")
+    expect({data.get("namespace", "other") for _, _, data in found} == {"other"},
+           "and gets only the events of its namespace", str(found))
+    for one in (granted, other):
+        one.close()
+    status, _, text = server.get("/v1/events?kinds=granted,nonsense")
+    expect(status == 400 and "nonsense" in text, "a kind that does not exist is refused", text)
+    expect(server.get("/v1/events?kinds=request")[0] == 400, "and so is one that is never shown")
+    expect(server.ask("HEAD", "/v1/events")[0] == 200, "HEAD begins no stream")
+
+
+def test_resume(server):
+    reader = Reader(server)
+    last = reader.next()[0]
+    use(server, "resumed")
+    last = reader.until("granted")[-1][0]
+    reader.close()
+    use(server, "missed")
+    again = Reader(server, Last_Event_ID=last)
+    kinds = [kind for _, kind, _ in again.until("released") + again.until("released")]
+    expect(kinds == ["open", "renewed", "released", "granted", "renewed", "released"],
+           "a reader that comes again gets what it missed, and nothing twice", str(kinds))
+    again.close()
+    again = Reader(server, Last_Event_ID="00000000-5")
+    found = again.next(), again.next()
+    expect(found[1][1:] == ("lost", {"count": None}),
+           "after a restart it is told that it may have missed something", str(found))
+    again.close()
+
+
+def flood(server, count):
+    """So many events of more than a kilobyte, which need no write to the store."""
+    link = server.connection()
+    body = json.dumps({"key": "k" * 100, "owner": "o" * 1000, "lease_id": "0" * 32})
+    for _ in range(count):
+        link.request("POST", "/v1/keepalive", body, {"Content-Type": "application/json"})
+        link.getresponse().read()
+    link.close()
+
+
+def test_slow_reader(server):
+    count = 4000
+    before = server.metrics()["process_resident_memory_bytes"]
+    quick, slow = Reader(server, "?kinds=lease_lost"), Reader(server, "?kinds=lease_lost,broken", 4096)
+    seen = []
+    watch = threading.Thread(target=lambda: [seen.append(quick.next()) for _ in range(count + 1)])
+    watch.start()
+    flood(server, count)
+    watch.join()
+    lost = [data for _, kind, data in seen if kind == "lost"]
+    expect(not lost and len(seen) == count + 1, "a reader that keeps up loses nothing", str(lost))
+    grown = server.metrics()["process_resident_memory_bytes"] - before
+    expect(grown < 16e6 or SANITIZED, "one that does not read costs a bounded amount of memory", f"{grown} bytes")
+    _, lease = server.post("/v1/acquire", key="last")
+    server.post("/v1/locks/break", key="last", fencing_token=lease["fencing_token"], reason="the end")
+    found = slow.until("broken")
+    got = sum(kind == "lease_lost" for _, kind, _ in found)
+    lost = sum(data["count"] for _, kind, data in found if kind == "lost")
+    expect(lost > 0 and got + lost == count, "and is told exactly how many events it lost",
+           f"{got} received, {lost} lost, {count} in all")
+    for one in (quick, slow):
+        one.close()
+
+
+def test_stream_limits(folder):
+    tokens = write_tokens(folder, one=("1" * 20, "read", "one"), two=("2" * 20, "lock,admin", "two"))
+    with Server(folder, "--tokens", tokens) as server:
+        for token, space, expected in (("1", "one", 200), ("1", "two", 403), ("2", "two", 200), ("3", "one", 401)):
+            reader = Reader(server, f"?namespace={space}", Authorization="Bearer " + token * 20)
+            expect(reader.status == expected, f"token {token} gets {expected} for namespace {space}",
+                   str(reader.status))
+            reader.close()
+        reader = Reader(server, "?namespace=one", Authorization="Bearer " + "1" * 20)
+        reader.next()
+        write_tokens(folder, two=("2" * 20, "lock,admin", "two"))
+        server.process.send_signal(signal.SIGHUP)
+        expect(reader.next()[1] == "reload" and reader.next() is None,
+               "new tokens end all streams, so that their readers are checked again")
+        reader.close()
+        many = [Reader(server, "?namespace=two", Authorization="Bearer " + "2" * 20) for _ in range(65)]
+        expect([one.status for one in many] == [200] * 64 + [503], "at most 64 clients read events")
+        for one in many:
+            one.close()
+        reader = Reader(server, "?namespace=two", Authorization="Bearer " + "2" * 20)
+        reader.next()
+        expect(server.stop() == 0 and reader.next()[1] == "stopping" and reader.next() is None,
+               "a stop ends streams, and does not wait for them")
+        reader.close()
+
+
+def test_events(folder):
+    with Server(folder) as server:
+        test_event_kinds(server)
+        test_filter(server)
+        test_resume(server)
+        test_slow_reader(server)
+    test_stream_limits(folder)
+
+
 def main():
-    tests = {"metrics": test_metrics}
+    tests = {"events": test_events, "metrics": test_metrics}
     with tempfile.TemporaryDirectory() as folder:
         tests[sys.argv[1]](folder)
     return end()

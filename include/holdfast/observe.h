@@ -89,6 +89,18 @@ struct hf_event {
     int64_t took_us;
 };
 
+#define HF_EVENT_BIT(kind) (UINT64_C(1) << (kind))
+#define HF_EVENTS_ALL      (HF_EVENT_BIT(HF_EVENT_COUNT) - 1)
+
+/* Chooses the events that the callback gets from now on: one bit per kind, for example
+ * HF_EVENTS_ALL & ~HF_EVENT_BIT(HF_EVENT_REQUEST). At first, it gets all of them. Other events are
+ * still counted, but not queued, so with 0 a callback costs nothing. Events that are queued already
+ * are delivered. Local.
+ *
+ * Returns HF_INVALID if a bit stands for no kind. */
+HF_API enum hf_status hf_client_choose_events(struct hf_client *client, uint64_t kinds,
+                                              struct hf_error *error);
+
 /* ---- Counters ------------------------------------------------------------------------ */
 
 struct hf_request_stats {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* observe.c: returns the counters of a client. */
+/* observe.c: the counters of a client, and which events it delivers. */
 #include "base/options.h"
 #include "key/record.h"
 #include "lock/client.h"
@@ -45,5 +45,16 @@ enum hf_status hf_client_stats(struct hf_client *client, struct hf_stats *stats,
         .depth = read_count(&events->depth),
     };
     write_caller_report(stats, &filled, sizeof filled);
+    return error_clear(error);
+}
+
+enum hf_status hf_client_choose_events(struct hf_client *client, uint64_t kinds,
+                                       struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, client) != HF_OK)
+        return HF_INVALID;
+    if (kinds & ~HF_EVENTS_ALL)
+        return error_set(error, HF_INVALID, "a bit stands for no kind of event");
+    events_choose(client, kinds);
     return error_clear(error);
 }

@@ -45,6 +45,7 @@ enum hf_status events_init(struct hf_client *client, const struct hf_client_opti
 {
     struct events *events = &client->events;
     events->owner = client;
+    atomic_init(&events->chosen, HF_EVENTS_ALL);
     if (!options->event)
         return HF_OK;
     events->argument = options->event_argument;
@@ -88,7 +89,19 @@ void events_belong_to(struct hf_client *made, struct hf_client *owner)
 
 bool events_wanted(const struct hf_client *client)
 {
-    return client->events.owner->events.deliver != NULL;
+    const struct events *events = &client->events.owner->events;
+    return events->deliver && atomic_load_explicit(&events->chosen, memory_order_relaxed) != 0;
+}
+
+void events_choose(struct hf_client *client, uint64_t kinds)
+{
+    atomic_store_explicit(&client->events.chosen, kinds, memory_order_relaxed);
+}
+
+static bool is_delivered(const struct events *events, enum hf_event_kind kind)
+{
+    return events->deliver &&
+           atomic_load_explicit(&events->chosen, memory_order_relaxed) & HF_EVENT_BIT(kind);
 }
 
 /* ---- Recording ----------------------------------------------------------------------- */
@@ -140,12 +153,14 @@ static void queue_event(struct events *events, struct queued_event *queued)
     if (dropped) {
         events->queue.dropped++;
     } else {
+        bool is_first = !events->queue.first; /* otherwise, the task is awake */
         queued->event.dropped = events->queue.dropped;
         events->queue.dropped = 0;
         *events->queue.end = queued;
         events->queue.end = &queued->next;
         events->queue.count++;
-        env_cond_signal(&events->queue.changed);
+        if (is_first)
+            env_cond_signal(&events->queue.changed);
     }
     env_mutex_unlock(&events->queue.mutex);
     if (!dropped)
@@ -159,7 +174,7 @@ void client_event(struct hf_client *client, const struct event *event)
     struct hf_client *owner = client->events.owner;
     atomic_fetch_add_explicit(&owner->events.counts[event->kind],
                               event->count > 0 ? event->count : 1, memory_order_relaxed);
-    if (owner->events.deliver)
+    if (is_delivered(&owner->events, event->kind))
         queue_event(&owner->events, queued_event_new(owner->env, event));
 }
 
@@ -193,7 +208,7 @@ void events_note_request(void *argument, const struct observation *seen)
     while (deepest < seen->depth &&
            !atomic_compare_exchange_weak(&events->depth, &deepest, seen->depth))
         continue;
-    if (!events->deliver)
+    if (!is_delivered(events, HF_EVENT_REQUEST))
         return;
     client_event(client,
                  &(struct event){ .kind = HF_EVENT_REQUEST,

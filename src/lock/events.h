@@ -42,6 +42,7 @@ struct events {
     void (*deliver)(void *argument,
                     const struct hf_event *event); /* NULL: there is no callback */
     void *argument;
+    atomic_uint_fast64_t chosen; /* a bit for each kind that is delivered */
     atomic_uint_fast64_t counts[HF_EVENT_COUNT];
     atomic_uint_fast64_t dropped; /* in total */
     struct {
@@ -80,7 +81,10 @@ void client_event(struct hf_client *client, const struct event *event);
 /* The same for a lock. */
 void lock_event(struct hf_lock *lock, enum hf_event_kind kind, enum hf_status status);
 
-/* Whether there is a callback; if not, work needed only for delivery can be skipped. */
+/* Chooses the kinds that are delivered, by their bits. */
+void events_choose(struct hf_client *client, uint64_t kinds);
+
+/* Whether a callback gets any events; if not, work needed only for delivery can be skipped. */
 bool events_wanted(const struct hf_client *client);
 
 /* Counts a client's request and queues its event. This is the callback of the observer of the

@@ -265,8 +265,13 @@ static void make_opening(struct call_order *order, enum core_call what, int64_t 
     (void)poll_ms;
     check(what == CORE_CALL_WORK);
     options.ns = space->name;
+    options.event = space_event;
+    options.event_argument = space;
     enum hf_status status =
         hf_client_open_on(space->api->options.store, &options, &space->opened, &error);
+    /* Events cost time: none until somebody listens. */
+    if (status == HF_OK)
+        status = hf_client_choose_events(space->opened, 0, &error);
     call_result_set(result, status, &error);
 }
 
@@ -394,10 +399,10 @@ static void leave_space(struct exchange *exchange)
 
 /* ---- Routes -------------------------------------------------------------------------- */
 
-static const struct route *const route_lists[] = {
-    lease_routes, key_routes,   lock_routes,   txn_routes,   compact_routes,
-    index_routes, elect_routes, server_routes, figure_routes
-};
+static const struct route *const route_lists[] = { lease_routes, key_routes,     lock_routes,
+                                                   txn_routes,   compact_routes, index_routes,
+                                                   elect_routes, server_routes,  figure_routes,
+                                                   event_routes };
 
 #define ROUTE_LISTS (sizeof route_lists / sizeof route_lists[0])
 
@@ -514,6 +519,7 @@ void api_request(void *argument, struct http_request *http)
     }
     route_exchange(exchange);
     calls_pump(&api->calls);
+    streams_send(api);
 }
 
 void api_hang_up(void *argument, struct http_request *http)
@@ -522,6 +528,10 @@ void api_hang_up(void *argument, struct http_request *http)
     struct exchange *exchange = http_request_user(http);
     if (!exchange)
         return;
+    if (exchange->stream) {
+        stream_hang_up(exchange);
+        return;
+    }
     exchange_record(exchange, METRICS_HUNG_UP);
     exchange->http = NULL;
     atomic_store(&exchange->gone, true);
@@ -531,6 +541,7 @@ void api_hang_up(void *argument, struct http_request *http)
         core_hang_up(api->core, exchange_number(exchange), env_now(api->env));
     exchange_release(exchange);
     calls_pump(&api->calls);
+    streams_send(api);
 }
 
 static void answer(void *argument, uint64_t request, const struct core_result *result)
@@ -541,7 +552,8 @@ static void answer(void *argument, uint64_t request, const struct core_result *r
         return;
     }
     struct exchange *exchange = (struct exchange *)(uintptr_t)request;
-    exchange->api->figures.losses += result->outcome == HF_KEY_LEASE_EXPIRED;
+    if (result->outcome == HF_KEY_LEASE_EXPIRED)
+        report_lease_lost(exchange);
     if (result->status == HF_OK || exchange->route->right == 0)
         exchange->route->finish(exchange, result);
     else
@@ -568,13 +580,16 @@ enum hf_status api_new(const struct api_options *options, struct api **ret_api,
     api->spaces = MAP_INIT;
     api->figures.closed = HF_STATS;
     api->core = core_new(&limits, call_order_free);
-    enum hf_status status =
-        api->core ? pool_new(api->env, &pool, &api->pool, error) : error_no_memory(error);
+    enum hf_status status = streams_open(api, error);
+    if (status == HF_OK)
+        status =
+            api->core ? pool_new(api->env, &pool, &api->pool, error) : error_no_memory(error);
     if (status != HF_OK) {
         api_free(api);
         return status;
     }
     api->calls = (struct calls){ api->core, api->pool, answer, api };
+    core_on_wait(api->core, report_wait_began, api);
     number_routes(api);
     *ret_api = api;
     return HF_OK;
@@ -589,6 +604,7 @@ void api_free(struct api *api)
     while ((space = map_seek(&api->spaces, VIEW(""), /* beyond */ false)))
         forget_space(space);
     map_release(&api->spaces);
+    streams_close(api);
     core_free(api->core);
     free(api);
 }
@@ -596,16 +612,18 @@ void api_free(struct api *api)
 void api_collect(struct api *api)
 {
     calls_collect(&api->calls, env_now(api->env));
+    streams_collect(api);
 }
 
 void api_pass_time(struct api *api)
 {
     calls_pass_time(&api->calls, env_now(api->env));
+    streams_pass_time(api);
 }
 
 struct mono_time api_wake_at(const struct api *api)
 {
-    return core_wake_at(api->core);
+    return mono_earlier(core_wake_at(api->core), streams_wake_at(api));
 }
 
 void api_stop(struct api *api)
@@ -614,6 +632,7 @@ void api_stop(struct api *api)
     atomic_store(&api->ends_work, true);
     core_stop(api->core, env_now(api->env));
     calls_pump(&api->calls);
+    streams_end(api, VIEW("event: stopping\ndata: {}\n\n"));
 }
 
 bool api_is_idle(const struct api *api)
@@ -624,4 +643,6 @@ bool api_is_idle(const struct api *api)
 void api_set_guard(struct api *api, struct guard *guard)
 {
     api->guard = guard;
+    /* Readers of events come again, and are checked again. */
+    streams_end(api, VIEW("event: reload\ndata: {}\n\n"));
 }

@@ -14,6 +14,8 @@
 #include "serve/api/ask.h"
 #include "serve/calls/calls.h"
 #include "serve/calls/lease_order.h"
+#include "serve/events/inbox.h"
+#include "serve/events/ring.h"
 
 #include <stdatomic.h>
 
@@ -30,6 +32,12 @@ struct space {
     struct hf_client *client; /* NULL: it is being opened ... */
     struct exchange *waiting; /* ... and these requests wait for it, the last one first */
     struct hf_client *opened; /* set by a worker */
+    struct {
+        size_t streams;        /* that show its events */
+        bool listens;          /* its client delivers events ... */
+        uint64_t since;        /* ... which are in the ring from this number on */
+        struct mono_time till; /* without a stream, until then */
+    } events;
 };
 
 struct api {
@@ -42,13 +50,21 @@ struct api {
     struct guard *guard;
     unsigned route_numbers[API_ROUTES_MAX]; /* in the metrics, in the order of the routes */
     bool stopping;
+    atomic_bool ends_work; /* the same, for workers */
+    unsigned long_work;
     struct {
         struct hf_stats closed; /* of clients that were closed */
         uint64_t losses;        /* requests that learned that their lease had ended */
         struct mono_time clock_read;
     } figures;
-    atomic_bool ends_work; /* the same, for workers */
-    unsigned long_work;
+    struct {
+        struct event_ring *ring;
+        struct event_inbox *inbox;
+        struct stream *streams;
+        size_t count;
+        size_t listening; /* namespaces */
+        uint64_t sent;    /* the number of the latest event that was offered to the streams */
+    } events;
 };
 
 struct exchange {
@@ -64,6 +80,8 @@ struct exchange {
     bool waits;            /* it is one of those */
     bool is_long;          /* it is counted in api->long_work */
     atomic_bool gone;      /* its client has hung up */
+    struct stream *stream; /* of a request for events that is being answered */
+    bool reported;         /* that it waits for a lock */
     char *sent;            /* the body of an update, */
     size_t sent_size;      /* ... which a worker may read after its client has hung up */
 
@@ -100,6 +118,7 @@ extern const struct route index_routes[];
 extern const struct route elect_routes[];
 extern const struct route server_routes[];
 extern const struct route figure_routes[];
+extern const struct route event_routes[];
 
 /* ---- What is recorded ---------------------------------------------------------------- */
 
@@ -112,6 +131,31 @@ void keep_client_figures(struct api *api, struct hf_client *client);
 
 /* docs/openapi.json, which describes all of them. */
 extern const struct view openapi_document;
+
+/* ---- Events -------------------------------------------------------------------------- */
+
+enum hf_status streams_open(struct api *api, struct hf_error *error);
+void streams_close(struct api *api);
+
+/* hf_client_options.event; its argument is the space. Any thread. */
+void space_event(void *space, const struct hf_event *event);
+
+/* What the server itself knows. `status` is the HTTP status of the reply. */
+void report_wait_began(void *api, uint64_t exchange);
+void report_wait_ended(struct exchange *exchange, int status);
+void report_lease_lost(struct exchange *exchange);
+void report_broken(struct exchange *exchange);
+
+/* Sends what was reported here; and what the library has reported; what is due; when that is; and
+ * ends all streams, with a last event. */
+void streams_send(struct api *api);
+void streams_collect(struct api *api);
+void streams_pass_time(struct api *api);
+struct mono_time streams_wake_at(const struct api *api);
+void streams_end(struct api *api, struct view last_words);
+
+/* The client of a stream has left. */
+void stream_hang_up(struct exchange *exchange);
 
 /* ---- Replies ------------------------------------------------------------------------- */
 

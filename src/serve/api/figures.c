@@ -13,6 +13,8 @@ void exchange_record(struct exchange *exchange, int status)
     struct api *api = exchange->api;
     struct span took = mono_since(env_now(api->env), exchange->arrived);
     metrics_request(api->options.metrics, exchange->number, status, took);
+    if (exchange->reported)
+        report_wait_ended(exchange, status);
 }
 
 /* ---- Clients ------------------------------------------------------------------------- */

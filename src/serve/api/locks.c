@@ -128,6 +128,7 @@ static void finish_break(struct exchange *exchange, const struct core_result *re
 {
     struct buffer json = BUFFER_INIT(API_REPLY_MAX);
     (void)result;
+    report_broken(exchange);
     buffer_append_byte(&json, '{');
     json_put_bool(&json, "broken", true);
     buffer_append_byte(&json, '}');

@@ -274,6 +274,25 @@ bool core_next(struct core *core, struct core_action *ret_action)
     return pop_call(core, ret_action);
 }
 
+/* ---- Waits --------------------------------------------------------------------------- */
+
+void core_on_wait(struct core *core, void (*waits)(void *argument, uint64_t request),
+                  void *argument)
+{
+    core->report_wait = waits;
+    core->report_argument = argument;
+}
+
+void op_report_wait(struct core *core, struct core_op *op)
+{
+    if (op->reported || !core->report_wait)
+        return;
+    op->reported = true;
+    for (const struct core_request *request = op->requests.first; request;
+         request = request->next)
+        core->report_wait(core->report_argument, key_number(request->key));
+}
+
 /* ---- Requests ------------------------------------------------------------------------ */
 
 /* A work goes on if its client hangs up, so works that have not begun count as well. */
@@ -311,6 +330,8 @@ static enum hf_status join_op(struct core *core, uint64_t number, struct core_op
     } else {
         append_request(&op->requests, request);
         core_timer_set(&core->timers, &request->limit.timer, until);
+        if (op->reported)
+            core->report_wait(core->report_argument, number);
     }
     core->retries++;
     core->free_order(order);

@@ -58,6 +58,11 @@ typedef void core_free_order(void *order);
 /* NULL if memory runs out. */
 struct core *core_new(const struct core_limits *limits, core_free_order *free_order);
 
+/* Optional. Reports each request that begins to wait, once: it stands in line behind others, or has
+ * a place in the store's queue. Called during an event. Must not call the core. */
+void core_on_wait(struct core *core, void (*waits)(void *argument, uint64_t request),
+                  void *argument);
+
 /* Frees the core, with all requests that were not answered. No call may be under way. Does nothing
  * if `core` is NULL. */
 void core_free(struct core *core);

@@ -47,6 +47,7 @@ struct core_requests {
 struct core_op {
     enum op_state state;
     bool is_acquire, waits;
+    bool reported; /* as waiting */
     bool starting; /* its next call has not been taken by the caller yet ... */
     bool urgent;   /* ... and is in this one of the two lists */
     uint64_t call; /* the number of the call that is under way; 0: none */
@@ -90,6 +91,8 @@ struct core_line {
 struct core {
     struct core_limits limits;
     core_free_order *free_order;
+    void (*report_wait)(void *argument, uint64_t request); /* NULL: nobody wants to know */
+    void *report_argument;
     struct mono_time now; /* of the current event */
     bool stopping;
     struct core_timers timers;
@@ -117,6 +120,9 @@ static inline bool op_is_wanted(const struct core_op *op)
 {
     return op->requests.first != NULL;
 }
+
+/* Reports the requests of an operation that begins to wait. */
+void op_report_wait(struct core *core, struct core_op *op);
 
 /* Starts a call of the operation, as soon as there is room for it. */
 void op_start(struct core *core, struct core_op *op, enum op_state state, enum core_call what);

@@ -101,6 +101,7 @@ bool line_join(struct core *core, struct core_op *op)
     op->line = line;
     op_list_append(&line->parked, op);
     line->parked_count++;
+    op_report_wait(core, op);
     return true;
 }
 
@@ -134,6 +135,7 @@ static void stand(struct core *core, struct core_op *op)
 {
     struct core_line *line = op->line;
     op->state = OP_STANDING;
+    op_report_wait(core, op);
     if (line->again)
         start_poll(core, line);
     else
