@@ -42,17 +42,20 @@ class Daemon:
             [*self.within, PROGRAM, "--store", self.url, "--listen", f"unix:{self.path}", *self.options],
             env=self.environment, stderr=subprocess.PIPE, text=True)
         self.starts += 1
-        listens = threading.Event()
-        threading.Thread(target=self.read, args=(self.process, listens), daemon=True).start()
-        if not listens.wait(START_SECONDS) or self.process.poll() is not None:
+        self.listens, said = False, threading.Event()
+        threading.Thread(target=self.read, args=(self.process, said), daemon=True).start()
+        said.wait(START_SECONDS)
+        if not self.listens:
+            self.kill()
             raise RuntimeError(f"the server did not start: {' '.join(self.log[-3:])}")
 
-    def read(self, process, listens):
+    def read(self, process, said):
         for line in process.stderr:
             self.log.append(line.rstrip())
             if "listening on" in line:
-                listens.set()
-        listens.set()
+                self.listens = True
+                said.set()
+        said.set()
 
     def send(self, number):
         self.process.send_signal(number)

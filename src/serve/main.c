@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "serve/api/api.h"
+#include "serve/upkeep/upkeep.h"
 
 #include <getopt.h>
 #include <signal.h>
@@ -38,6 +39,7 @@ struct options {
     struct http_tls_files tls;
     uint64_t workers, for_ms;
     bool insecure, json, quiet;
+    struct upkeep_options upkeep;
 };
 
 struct daemon {
@@ -51,6 +53,7 @@ struct daemon {
     struct lease_ids *ids;
     struct guard *guard;
     struct metrics *metrics;
+    struct upkeep *upkeep;
     struct api *api;
     struct http_server *http;
     bool stopping, http_stopped;
@@ -115,7 +118,15 @@ enum {
     OPTION_INSECURE,
     OPTION_JSON,
     OPTION_QUIET,
-    OPTION_FOR_MS
+    OPTION_FOR_MS,
+    OPTION_NO_SWEEP,
+    OPTION_IDLE_GRACE,
+    OPTION_OP_DELAY,
+    OPTION_OPS_MAX,
+    OPTION_RUNTIME_MAX,
+    OPTION_COMPACT,
+    OPTION_INDEX,
+    OPTION_ELECT
 };
 
 static const struct option long_options[] = {
@@ -131,6 +142,14 @@ static const struct option long_options[] = {
     { "json", no_argument, NULL, OPTION_JSON },
     { "quiet", no_argument, NULL, OPTION_QUIET },
     { "for-ms", required_argument, NULL, OPTION_FOR_MS },
+    { "no-sweep", no_argument, NULL, OPTION_NO_SWEEP },
+    { "idle-grace-ms", required_argument, NULL, OPTION_IDLE_GRACE },
+    { "op-delay-ms", required_argument, NULL, OPTION_OP_DELAY },
+    { "max-ops", required_argument, NULL, OPTION_OPS_MAX },
+    { "max-runtime-ms", required_argument, NULL, OPTION_RUNTIME_MAX },
+    { "compact", required_argument, NULL, OPTION_COMPACT },
+    { "index", required_argument, NULL, OPTION_INDEX },
+    { "elect", required_argument, NULL, OPTION_ELECT },
     { NULL, 0, NULL, 0 },
 };
 
@@ -142,6 +161,44 @@ static enum hf_status add_listener(struct options *options, const char *address,
     options->listeners[options->listener_count++] =
         (struct http_listener){ .address = address };
     return HF_OK;
+}
+
+/* Adds a name to a list of upkeep. */
+static enum hf_status add_upkeep_name(const char *names[UPKEEP_NAMES_MAX], size_t *count,
+                                      const char *name, struct hf_error *error)
+{
+    if (*count == UPKEEP_NAMES_MAX)
+        return error_set(error, HF_INVALID, "more than %d names", UPKEEP_NAMES_MAX);
+    names[(*count)++] = name;
+    return HF_OK;
+}
+
+static enum hf_status set_ms(const char *value, int64_t *ret_ms, struct hf_error *error)
+{
+    uint64_t ms = 0;
+    enum hf_status status = parse_u64(view_of(value), INT64_MAX, &ms, error);
+    *ret_ms = (int64_t)ms;
+    return status;
+}
+
+/* The range of each is checked by the library. */
+static enum hf_status set_upkeep_option(struct upkeep_options *upkeep, int option,
+                                        const char *value, struct hf_error *error)
+{
+    struct hf_sweeper_options *sweeper = &upkeep->sweeper;
+    switch (option) {
+    case OPTION_NO_SWEEP: upkeep->sweeps = false; return HF_OK;
+    case OPTION_IDLE_GRACE: return set_ms(value, &sweeper->idle_grace_ms, error);
+    case OPTION_OP_DELAY: return set_ms(value, &sweeper->op_delay_ms, error);
+    case OPTION_RUNTIME_MAX: return set_ms(value, &sweeper->runtime_max_ms, error);
+    case OPTION_OPS_MAX: return parse_u64(view_of(value), UINT64_MAX, &sweeper->ops_max, error);
+    case OPTION_COMPACT:
+        return add_upkeep_name(upkeep->partitions, &upkeep->partition_count, value, error);
+    case OPTION_INDEX:
+        return add_upkeep_name(upkeep->indexes, &upkeep->index_count, value, error);
+    case OPTION_ELECT: upkeep->group = value; return HF_OK;
+    default: return error_set(error, HF_INVALID, "unknown option; see 'holdfast serve --help'");
+    }
 }
 
 static enum hf_status set_option(struct options *options, int option, const char *value,
@@ -165,7 +222,7 @@ static enum hf_status set_option(struct options *options, int option, const char
             return error_set(error, HF_INVALID, "more than %d hosts", GUARD_HOSTS_MAX);
         options->hosts[options->host_count++] = value;
         return HF_OK;
-    default: return error_set(error, HF_INVALID, "unknown option; see 'holdfast serve --help'");
+    default: return set_upkeep_option(&options->upkeep, option, value, error);
     }
 }
 
@@ -210,6 +267,8 @@ static enum hf_status read_options(struct options *options, int argc, char **arg
     int option;
     opterr = 0;
     options->store = getenv("HOLDFAST_STORE");
+    options->upkeep.sweeps = true;
+    options->upkeep.sweeper = HF_SWEEPER_OPTIONS;
     while (status == HF_OK && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
         status = set_option(options, option, optarg, error);
     if (status == HF_OK && optind < argc)
@@ -274,6 +333,9 @@ static struct http_figures read_http_figures(void *argument)
 static void on_request(void *argument, struct http_request *request)
 {
     struct daemon *daemon = argument;
+    /* Somebody who only watches the server does not keep it from being idle. */
+    if (view_starts_with(http_request_path(request), VIEW("/v1/")))
+        upkeep_note_request(daemon->upkeep);
     api_request(daemon->api, request);
     wake_for_core(daemon);
 }
@@ -318,6 +380,7 @@ static void stop(struct daemon *daemon, const char *reason)
         say("%s: stopping; leases stay as they are", reason);
     daemon->stopping = true;
     notify_systemd("STOPPING=1");
+    upkeep_stop(daemon->upkeep);
     api_stop(daemon->api);
     http_server_stop(daemon->http, STOP_GRACE_MS, on_http_stopped, daemon);
     wake_for_core(daemon);
@@ -419,6 +482,24 @@ static enum hf_status start_http(struct daemon *daemon, struct hf_error *error)
     return http_server_new(&wanted, &daemon->http, error);
 }
 
+/* Called by threads of upkeep. */
+static void say_upkeep_failed(void *argument, const char *part, const struct hf_error *why)
+{
+    (void)argument;
+    say("%s: %s; trying again", part, why->why);
+}
+
+static enum hf_status start_upkeep(struct daemon *daemon, struct hf_error *error)
+{
+    struct upkeep_options *options = &daemon->options.upkeep;
+    options->env = daemon->env;
+    options->store = daemon->store;
+    options->metrics = daemon->metrics;
+    options->failed = say_upkeep_failed;
+    options->argument = daemon;
+    return upkeep_start(options, &daemon->upkeep, error);
+}
+
 static void say_started(struct daemon *daemon)
 {
     const struct options *options = &daemon->options;
@@ -449,6 +530,8 @@ static enum hf_status start(struct daemon *daemon, struct hf_error *error)
     if (status == HF_OK)
         status = start_api(daemon, error);
     if (status == HF_OK)
+        status = start_upkeep(daemon, error);
+    if (status == HF_OK)
         status = start_http(daemon, error);
     return status;
 }
@@ -463,6 +546,7 @@ static void close_uv_handle(uv_handle_t *handle, void *argument)
 static void release_daemon(struct daemon *daemon)
 {
     http_server_free(daemon->http);
+    upkeep_free(daemon->upkeep);
     api_free(daemon->api);
     uv_walk(&daemon->loop, close_uv_handle, NULL);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);

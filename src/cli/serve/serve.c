@@ -37,26 +37,44 @@ static void add_word(struct cli *cli, struct words *words, const char *name, str
         words->failed = true;
 }
 
+/* `word` is a constant. */
+static void add_switch(struct words *words, bool given, const char *word)
+{
+    if (given && words->count < WORDS_MAX)
+        words->list[words->count++] = (char *)(uintptr_t)word;
+    else if (given)
+        words->failed = true;
+}
+
+/* A duration, which the server takes in milliseconds. */
+static void add_span(struct cli *cli, struct words *words, const char *name,
+                     const char *ms_name)
+{
+    char ms[24];
+    if (!cli_given(cli, name))
+        return;
+    snprintf(ms, sizeof ms, "%" PRId64, option_ms(cli, name, 0));
+    add_word(cli, words, ms_name, view_of(ms));
+}
+
 /* The options as the server reads them. */
 static void add_options(struct cli *cli, struct words *words)
 {
-    static const char *const names[] = { "listen",  "tokens",        "host",   "tls-cert",
-                                         "tls-key", "tls-client-ca", "workers" };
+    static const char *const names[] = { "listen",        "tokens",  "host",    "tls-cert",
+                                         "tls-key",       "workers", "max-ops", "compact",
+                                         "tls-client-ca", "index",   "elect" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         for (const struct option_value *value = cli_option(cli, names[i]); value;
              value = value->next)
             add_word(cli, words, names[i], value->text);
-    if (cli_given(cli, "insecure"))
-        words->list[words->count++] = (char *)(uintptr_t) "--insecure";
-    if (cli->quiet)
-        words->list[words->count++] = (char *)(uintptr_t) "--quiet";
-    if (cli->json)
-        words->list[words->count++] = (char *)(uintptr_t) "--json";
-    if (cli_given(cli, "for")) {
-        char ms[24];
-        snprintf(ms, sizeof ms, "%" PRId64, option_ms(cli, "for", 0));
-        add_word(cli, words, "for-ms", view_of(ms));
-    }
+    add_switch(words, cli_given(cli, "insecure"), "--insecure");
+    add_switch(words, cli_given(cli, "no-sweep"), "--no-sweep");
+    add_switch(words, cli->quiet, "--quiet");
+    add_switch(words, cli->json, "--json");
+    add_span(cli, words, "for", "for-ms");
+    add_span(cli, words, "idle-grace", "idle-grace-ms");
+    add_span(cli, words, "op-delay", "op-delay-ms");
+    add_span(cli, words, "max-runtime", "max-runtime-ms");
 }
 
 enum hf_status run_serve(struct cli *cli)
