@@ -60,7 +60,7 @@ class Scratch:
             "HOME": self.path,
             "TMPDIR": self.path,
         }
-        for name in ("UBSAN_OPTIONS", "TSAN_OPTIONS", "HOLDFAST_SERVE"):
+        for name in ("UBSAN_OPTIONS", "TSAN_OPTIONS", "HOLDFAST_SERVE", "HOLDFAST_TOP"):
             if name in os.environ:
                 self.env[name] = os.environ[name]
         self.find_leaks(False)

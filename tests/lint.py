@@ -38,12 +38,13 @@ MAY_USE = {
     "api": ["sweep"],
     "serve": ["api"],
     "client": ["base", "env"],
+    "top": ["api"],
     "cli": ["serve", "client"],  # and of those only what OUTSIDE says
     "sim": ["serve", "client"],
 }
 
 # Layers of the library, which returns instead of printing, exiting or catching signals.
-PROGRAM_LAYERS = {"cli", "parquet", "sim"}
+PROGRAM_LAYERS = {"cli", "parquet", "sim", "top"}
 
 # Test code: free of layers, and allowed to read clocks or start processes. Only a benchmark,
 # which proves nothing, or an example, which stands for work, may also sleep.
@@ -53,7 +54,7 @@ TEST_FOLDERS = {"tests", "fuzz", "bench", "examples"}
 # here: the common code of library and programs. The linker holds the program and the benchmarks to it too
 # (outside_lib in src/meson.build).
 COMMON = {"base", "env", "file"}
-OUTSIDE = {"src/cli/": COMMON, "src/serve/": COMMON, "bench/": COMMON, "examples/": set()}
+OUTSIDE = {"src/cli/": COMMON, "src/serve/": COMMON, "src/top/": COMMON, "bench/": COMMON, "examples/": set()}
 
 # Headers of src/base that know of stores, leases or documents: for the library, tests and the simulator.
 LIBRARY_ONLY = {"base/" + name + ".h" for name in "evidence layout options rule stamp url".split()}
@@ -85,6 +86,7 @@ HEADERS = {
     "serve": NETWORK_HEADERS + ["openssl/err", "openssl/ssl", "sys/resource", "sys/stat",
                                 "sys/types", "unistd", "uv"],
     "index": FILE_HEADERS + ["poll"],
+    "top": ["curses", "getopt", "locale", "signal", "unistd"],
     "cli": FILE_HEADERS + PROCESS_HEADERS + ["getopt", "jansson", "malloc", "pwd", "strings", "termios"],
     "sim": FILE_HEADERS + ["dlfcn", "getopt", "setjmp", "signal", "ucontext",
                            "sanitizer/asan_interface", "sanitizer/common_interface_defs",
@@ -106,7 +108,7 @@ BANNED = [
     ("is a thread or a lock of its own; use env_task_start, env_mutex, env_cond",
      "pthread_* thrd_* mtx_* cnd_* sem_init sem_wait sem_post", {"env"}, True),
     ("goes around the seam; take the env that was handed down",
-     "env_real", {"env", "cli"}, True),
+     "env_real", {"env", "cli", "top"}, True),
     ("has no bound or no way to report an error",
      "strcpy strcat sprintf vsprintf gets strncpy strncat stpcpy atoi atol atoll atof strtok "
      "strtok_r alloca tmpnam mktemp asctime ctime", set(), False),
@@ -115,7 +117,7 @@ BANNED = [
     ("shares its answer between threads; use strerror_r",
      "strerror", {"cli", "sim"}, True),
     ("changes what the caller's program does with signals",
-     "signal sigaction sigprocmask sigaltstack", {"cli", "sim"}, True),
+     "signal sigaction sigprocmask sigaltstack", {"cli", "sim", "top"}, True),
     ("jumps between functions", "setjmp longjmp _setjmp _longjmp sigsetjmp siglongjmp",
      {"sim"}, True),
     ("ends or speaks for the program; return a status",
@@ -170,7 +172,7 @@ PACKAGE_OF = {
     "threads": "libc6-dev", "jansson": "libjansson-dev", "libxxhash": "libxxhash-dev",
     "libcrypto": "libssl-dev", "openssl": "libssl-dev", "sqlite3": "libsqlite3-dev",
     "libcurl": "libcurl4-openssl-dev", "expat": "libexpat1-dev", "cmocka": "libcmocka-dev",
-    "zlib": "zlib1g-dev", "libzstd": "libzstd-dev", "libuv": "libuv1-dev", "dl": "libc6-dev", "rt": "libc6-dev",
+    "zlib": "zlib1g-dev", "libzstd": "libzstd-dev", "libuv": "libuv1-dev", "ncursesw": "libncurses-dev", "dl": "libc6-dev", "rt": "libc6-dev",
 }
 
 # ---- Reading the tree ---------------------------------------------------------------------------

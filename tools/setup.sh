@@ -8,7 +8,7 @@
 set -eu
 
 build="gcc libc6-dev python3 meson ninja-build pkg-config libjansson-dev libxxhash-dev
-	libssl-dev libsqlite3-dev libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libuv1-dev"
+	libssl-dev libsqlite3-dev libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libuv1-dev libncurses-dev"
 test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutils git sqlite3
 	g++ zsh fish tmux procps strace groff-base mold gcovr valgrind e2fsprogs spin mount curl iproute2 mawk zstd python3-jsonschema abigail-tools ceph-mon ceph-osd radosgw ceph-common libhttp-parser-dev openssl
 	prometheus python3-prometheus-client"

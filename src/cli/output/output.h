@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/escape.h"
 #include "base/view.h"
 
 #include <jansson.h>
@@ -50,13 +51,6 @@ bool output_is_closed(const struct output *out);
 
 /* Sets the error for a failed write to the output. */
 enum hf_status output_failed(int fd, int errno_value, struct hf_error *error);
-
-/* Appends text with control bytes, backslashes and bytes that are not UTF-8 written as \n, \t,
- * \\ or \xHH, so that the result is one line of valid UTF-8. */
-bool escape_append(struct buffer *to, struct view text);
-
-/* The width of a string on a terminal, approximated as one column per character. */
-size_t text_width(struct view text);
 
 /* Rewrites a message from the library for users of the program: names of C members and functions
  * become options and commands. The result is in `space`, or is `sentence` itself if nothing
