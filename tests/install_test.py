@@ -118,6 +118,7 @@ def check_pages(installed):
     found = {os.path.relpath(os.path.join(folder, file), installed.prefix)
              for folder, _, files in os.walk(installed.prefix) for file in files}
     expected = {"bin/holdfast", "libexec/holdfast/holdfast-parquet",
+                "libexec/holdfast/holdfast-serve", "lib/systemd/system/holdfast-serve.service",
                 "share/bash-completion/completions/holdfast.bash",
                 "share/zsh/site-functions/_holdfast",
                 "share/fish/vendor_completions.d/holdfast.fish", "share/man/man1/holdfast.1",

@@ -13,6 +13,7 @@
 #include "serve/upkeep/upkeep.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -356,11 +357,20 @@ static void on_http_stopped(void *argument)
 
 /* ---- Signals ------------------------------------------------------------------------- */
 
+/* With the time by the clock that systemd compares it with. */
+static void notify_reloading(void)
+{
+    char text[64];
+    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uv_hrtime() / 1000);
+    notify_systemd(text);
+}
+
 static void reload(struct daemon *daemon)
 {
     const struct options *options = &daemon->options;
     struct hf_error error;
     struct guard *guard;
+    notify_reloading();
     if (guard_load(options->token_file, options->hosts, &guard, &error) != HF_OK) {
         say("the old tokens stay in use: %s", error.why);
     } else {
@@ -370,6 +380,7 @@ static void reload(struct daemon *daemon)
     }
     if (options->tls.certificate && http_server_reload_tls(daemon->http, &error) != HF_OK)
         say("the old TLS files stay in use: %s", error.why);
+    notify_systemd("READY=1");
 }
 
 static void stop(struct daemon *daemon, const char *reason)
