@@ -336,6 +336,7 @@
                   hf_elect_join(CLIENT(1), TEXT(2), play_elect_options(play, 3),              \
                                 MADE_AT(4, hf_elect_member), ERROR(5))))                      \
     ROW(hf_elect_leave, hf_elect_leave(TAKE(MEMBER, 0)))                                      \
+    ROW(hf_elect_detach, hf_elect_detach(TAKE(MEMBER, 0)))                                    \
     ROW(hf_elect_name, hf_elect_name(MEMBER(0)))                                              \
     ROW(hf_elect_keep, play_status(play, hf_elect_keep(MEMBER(0), ERROR(1))))                 \
     ROW(hf_elect_look, play_status(play, hf_elect_look(MEMBER(0), ERROR(1))))                 \

@@ -68,7 +68,7 @@ SEEDS.update({
                   "hf_client_close\nhf_index_cursor_next\nhf_index_cursor_close",
     "index_files": INDEX + "hf_index_export 0 0 1 1\nhf_index_load 0 2 0 1\nhf_index_load 0 2 3\nhf_index_compile 0 2",
     "elect": OPEN + "hf_elect_join 0 0 0 1\nhf_elect_join 1 0 0 2\nhf_elect_keep 1\nhf_elect_look\nhf_elect_changes\nhf_elect_rank_own 0 1\n"
-             "hf_elect_members\ntime_passes 4\nhf_elect_changes\nhf_elect_name\nhf_elect_leave",
+             "hf_elect_members\ntime_passes 4\nhf_elect_changes\nhf_elect_name\nhf_elect_leave\nhf_elect_detach 1",
     "elect_alone": "hf_elect_rank 1 3 0\nhf_elect_order 1 3\nhf_elect_starts_in_ms\nhf_cascade_added 1 63\nhf_cascade_target 1\nhf_cascade_completed 1 1",
     "txn_open": OPEN + "hf_txn_open\nhf_txn_begin 0 0 4\nhf_txn_acquire 0 1\nhf_key_update\nhf_lock_text 64\nhf_txn_adopt 3\nhf_key_seen\nhf_key_name\n"
                 "hf_key_detach 3\nhf_txn_decide\nhf_txn_give_up\nhf_txn_trouble\nhf_txn_interrupt",

@@ -251,6 +251,22 @@ static void who_joins_is_listed_and_who_leaves_is_not(void **state)
     hf_elect_leave(bert);
 }
 
+static void a_member_that_is_detached_stays_until_another_process_goes_on_or_leaves(
+    void **state)
+{
+    struct place *place = *state;
+    char text[200] = "";
+    hf_elect_detach(join(place, "anna", true));
+    hf_elect_detach(join(place, "bert", false));
+    OK(hf_elect_members(place->client, "builders", 0, note_member, text, &place->error));
+    assert_string_equal(text, "+anna +bert");
+    hf_elect_leave(join(place, "anna", true));
+    text[0] = '\0';
+    OK(hf_elect_members(place->client, "builders", 0, note_member, text, &place->error));
+    assert_string_equal(text, "+bert");
+    hf_elect_leave(join(place, "bert", true));
+}
+
 static void changes_are_told_once(void **state)
 {
     struct place *place = *state;
@@ -374,6 +390,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_base_of_zero_is_the_usual_one),
         cmocka_unit_test(there_are_no_levels_but_those_from_one_on),
         cmocka_unit_test(who_joins_is_listed_and_who_leaves_is_not),
+        cmocka_unit_test(
+            a_member_that_is_detached_stays_until_another_process_goes_on_or_leaves),
         cmocka_unit_test(changes_are_told_once),
         cmocka_unit_test(a_member_ranks_itself_among_those_it_knows),
         cmocka_unit_test(beats_go_on_in_the_background),

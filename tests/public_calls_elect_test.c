@@ -113,8 +113,8 @@ static const struct public_call_row calls[] = {
 
 /* Those that give no status, or take no pointer. */
 static const char *const others[] = {
-    "hf_elect_starts_in_ms", "hf_elect_leave",   "hf_elect_name",
-    "hf_cascade_target",     "hf_cascade_added",
+    "hf_elect_starts_in_ms", "hf_elect_leave",    "hf_elect_detach",
+    "hf_elect_name",         "hf_cascade_target", "hf_cascade_added",
 };
 
 static void null_for_any_pointer_of_any_call_is_invalid_and_says_which(void **state)
@@ -132,6 +132,7 @@ static void calls_without_a_status_take_null(void **state)
 {
     (void)state;
     hf_elect_leave(NULL);
+    hf_elect_detach(NULL);
     hf_cascade_added(NULL, 1);
     assert_string_equal(hf_elect_name(NULL), "");
     assert_int_equal(hf_cascade_target(NULL, 2), 0);

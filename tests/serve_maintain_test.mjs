@@ -167,6 +167,68 @@ test('the members of a group are listed by rank', async () => {
   await refused(main, 400, 'invalid', '/v1/elect/leaders?group=builders&beat_ms=1');
 });
 
+test('a member joins, sends heartbeats at any server, and leaves', async () => {
+  const group = 'http';
+  const other = await start(store);
+  const anna = await ok(main, '/v1/elect/campaign', { group, name: 'anna', owner: 'me' });
+  assert.deepEqual(anna, { group, name: 'anna', rank: 0, leads: true, beat_ms: 10000 });
+  const drawn = await ok(other, '/v1/elect/campaign', { group });
+  assert.match(drawn.name, /^[0-9a-f]{32}$/);
+  const kept = await ok(other, '/v1/elect/keep', { group, name: 'anna', level: 3 });
+  const ranked = (await ok(main, `/v1/elect/leaders?group=${group}&level=3`)).members;
+  assert.equal(ranked[kept.rank].name, 'anna');
+  assert.deepEqual(ranked.map((member) => member.present), [true, true]);
+  assert.deepEqual(await ok(other, '/v1/elect/resign', { group, name: 'anna' }),
+    { group, name: 'anna', resigned: true });
+  const left = (await ok(main, `/v1/elect/leaders?group=${group}`)).members;
+  assert.deepEqual(left.map((member) => member.name), [drawn.name]);
+  await refused(main, 400, 'invalid', '/v1/elect/keep', { group });
+  await refused(main, 400, 'invalid', '/v1/elect/campaign', { group: 'Not A Name' });
+  await refused(main, 400, 'invalid', '/v1/elect/campaign', { group, name: '../x' });
+  await stop(other);
+});
+
+test('a member that sends no heartbeats is absent', async () => {
+  const group = 'quiet';
+  for (const name of ['anna', 'bert'])
+    await ok(main, '/v1/elect/campaign', { group, name, beat_ms: 200 });
+  let members = [];
+  for (let i = 0; i < 100 && members.length < 2; i++) {
+    await sleep(100);
+    await ok(main, '/v1/elect/keep', { group, name: 'bert', beat_ms: 200 });
+    ({ members } = await ok(main, `/v1/elect/leaders?group=${group}&beat_ms=200`));
+    members = members.some((member) => !member.present) ? members : [];
+  }
+  assert.deepEqual(members.map((member) => [member.name, member.present, member.rank]),
+    [['bert', true, 0], ['anna', false, undefined]]);
+});
+
+// ---- Long work
+
+test('merges and compiles end with their clients, and are bounded', async () => {
+  const index = 'long';
+  holdfast('index', 'create', '--fields', 'id,at', '--key', 'id', '--time', 'at', index);
+  const file = path.join(folder, 'long.csv');
+  fs.writeFileSync(file, 'id,at\n' + Array.from({ length: 400 },
+    (_, i) => `k${i},2026-01-01T00:00:00Z\n`).join(''));
+  holdfast('index', 'put', '--from', file, index);
+  for (let i = 0; i < 5; i++) {
+    const hangs = new AbortController();
+    setTimeout(() => hangs.abort(), 5 + 10 * i);
+    await call(main, '/v1/index/compile', { index }, { signal: hangs.signal }).catch(() => null);
+  }
+  const replies = await Promise.all(Array.from({ length: 12 },
+    () => call(main, '/v1/index/compile', { index })));
+  const statuses = new Set(replies.map((reply) => reply.status));
+  assert.ok(statuses.has(200) && [...statuses].every((one) => one === 200 || one === 503),
+    [...statuses].join());
+  for (let entries = 1; entries > 0;) {
+    await ok(main, '/v1/index/compile', { index });
+    ({ entries } = await ok(main, `/v1/index/status?index=${index}`));
+  }
+  assert.equal((await ok(main, `/v1/index/query?index=${index}&limit=1000`)).records.length, 400);
+});
+
 // ---- Rights
 
 const hash = (text) => createHash('sha256').update(text).digest('hex');
@@ -176,7 +238,7 @@ test('what belongs to the whole store needs the right in all namespaces', async 
   const secret = { jobs: 'j'.repeat(32), reader: 'r'.repeat(32), writer: 'w'.repeat(32) };
   fs.writeFileSync(file, `jobs ${hash(secret.jobs)} admin jobs,default,ci-*
 reader ${hash(secret.reader)} read *
-writer ${hash(secret.writer)} write *
+writer ${hash(secret.writer)} lock,write *
 `, { mode: 0o600 });
   const server = await start(store, '--tokens', file);
   const as = (name) => ({ headers: { authorization: `Bearer ${secret[name]}` } });
@@ -190,6 +252,7 @@ writer ${hash(secret.writer)} write *
   }
   for (const [route, body] of [['/v1/compact/run', { partition: 'events' }],
     ['/v1/index/compile', { index: 'hosts' }],
+    ['/v1/elect/campaign', { group: 'rights' }],
     ['/v1/index/put', { index: 'hosts', record: { host: 'h9' } }]]) {
     await refused(server, 403, 'forbidden', route, body, as('jobs'));
     await refused(server, 403, 'forbidden', route, body, as('reader'));

@@ -145,6 +145,11 @@ HF_API enum hf_status hf_elect_join(struct hf_client *client, const char *group,
  * if `member` is NULL. */
 HF_API void hf_elect_leave(struct hf_elect_member *member);
 
+/* Frees the handle but leaves the member in the group, for a process that joins under the same
+ * name, as hf_lock_detach leaves a lease. The member is present for three heartbeat intervals after
+ * its last heartbeat. Does nothing if `member` is NULL. */
+HF_API void hf_elect_detach(struct hf_elect_member *member);
+
 /* Returns the name of this member, or "" if `member` is NULL. Local. */
 HF_API const char *hf_elect_name(struct hf_elect_member *member);
 

@@ -207,6 +207,15 @@ void hf_elect_leave(struct hf_elect_member *member)
     free(member);
 }
 
+void hf_elect_detach(struct hf_elect_member *member)
+{
+    if (!member)
+        return;
+    membership_detach(&member->membership);
+    client_drop(member->client);
+    free(member);
+}
+
 const char *hf_elect_name(struct hf_elect_member *member)
 {
     return member ? member->membership.roster.fingerprint : "";

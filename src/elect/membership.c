@@ -124,7 +124,8 @@ enum hf_status membership_join(struct membership *membership, struct store *stor
     return status;
 }
 
-void membership_leave(struct membership *membership)
+/* Ends the heartbeats. */
+static void stop_beats(struct membership *membership)
 {
     env_mutex_lock(&membership->shared.mutex);
     membership->shared.leaving = true;
@@ -132,7 +133,19 @@ void membership_leave(struct membership *membership)
     env_mutex_unlock(&membership->shared.mutex);
     if (membership->task)
         env_task_join(membership->env, membership->task);
+}
+
+void membership_leave(struct membership *membership)
+{
+    stop_beats(membership);
     roster_leave(&membership->roster);
+    membership_release(membership);
+}
+
+void membership_detach(struct membership *membership)
+{
+    stop_beats(membership);
+    roster_release(&membership->roster);
     membership_release(membership);
 }
 

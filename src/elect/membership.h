@@ -37,6 +37,9 @@ enum hf_status membership_join(struct membership *membership, struct store *stor
 /* Leaves the group and frees its memory. */
 void membership_leave(struct membership *membership);
 
+/* Frees its memory. The member stays listed, as after a crash. */
+void membership_detach(struct membership *membership);
+
 /* Call roster_keep and roster_look. */
 enum hf_status membership_keep(struct membership *membership, struct hf_error *error);
 enum hf_status membership_look(struct membership *membership, struct hf_error *error);

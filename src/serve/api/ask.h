@@ -20,7 +20,7 @@ struct ask {
     struct arena arena;
     const char *ns, *key, *scope, *mode_name, *owner, *lease_id, *txn_id, *request_id, *reason;
     const char *prefix, *after, *etag, *state, *kinds;
-    const char *partition, *chunk, *index, *group, *since, *sort;
+    const char *partition, *chunk, *index, *group, *name, *since, *sort;
     struct view record; /* the JSON of an object; empty: not sent */
     uint64_t level, beat_ms;
     int64_t ttl_s, ttl_ms; /* 0: not sent */

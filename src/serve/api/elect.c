@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elect.c: the routes of elections: who the members of a group are, and in which order they may
- * start a piece of work.
+/* elect.c: the routes of elections: joining a group and leaving it, and in which order its members
+ * may start a piece of work.
+ *
+ * A member is an object of the store. The server writes it for a client and keeps nothing about it,
+ * so any server can write the next heartbeat.
  *
  * Groups belong to the whole store and to no namespace, so a token needs the right in all
  * namespaces. An election only saves work: the reply may be old when it arrives. */
@@ -8,22 +11,19 @@
 
 #include <stdlib.h>
 
-#define MEMBERS_MAX 10000
+/* ---- Leaders ------------------------------------------------------------------------- */
 
+/* The library bounds the members of a group. */
 struct member_list {
     struct arena *arena;
     struct hf_elect_info *members;
     size_t count, room;
-    bool failed, too_many;
+    bool failed;
 };
 
 static bool add_elect_member(void *argument, const struct hf_elect_info *info)
 {
     struct member_list *list = argument;
-    if (list->count == MEMBERS_MAX) {
-        list->too_many = true;
-        return false;
-    }
     if (list->count == list->room) {
         size_t room = list->room > 0 ? 2 * list->room : 64;
         struct hf_elect_info *more = realloc(list->members, room * sizeof *more);
@@ -98,9 +98,6 @@ static enum hf_status list_leaders(struct exchange *exchange, struct hf_error *e
                          add_elect_member, &list, error);
     if (status == HF_OK && list.failed)
         status = error_no_memory(error);
-    if (status == HF_OK && list.too_many)
-        status =
-            error_set(error, HF_UNAVAILABLE, "the group has more than %d members", MEMBERS_MAX);
     buffer_append_byte(json, '{');
     json_put_text(json, "group", ask->group);
     json_open(json, "members", '[');
@@ -122,7 +119,86 @@ static void begin_leaders(struct exchange *exchange)
     exchange_work(exchange, list_leaders);
 }
 
+/* ---- Members ------------------------------------------------------------------------- */
+
+static enum hf_status need_member(struct exchange *exchange, struct hf_error *error)
+{
+    enum hf_status status = need_group(exchange, error);
+    if (status == HF_OK && !exchange->ask.name)
+        return error_set(error, HF_INVALID, "'name' is missing");
+    return status;
+}
+
+/* Writes a heartbeat of the member, which may be its first one. */
+static enum hf_status send_beat(struct exchange *exchange, struct hf_elect_member **ret_member,
+                                struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    struct hf_elect_options options = HF_ELECT_OPTIONS;
+    options.name = ask->name;
+    options.label = ask->owner;
+    options.beat_ms = (int64_t)ask->beat_ms;
+    options.by_hand = true;
+    return hf_elect_join(exchange->space->client, ask->group, &options, ret_member, error);
+}
+
+static enum hf_status campaign(struct exchange *exchange, struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    struct buffer *json = &exchange->body;
+    struct hf_elect_work work = HF_ELECT_WORK;
+    struct hf_elect_member *member;
+    size_t rank = 0;
+    enum hf_status status = send_beat(exchange, &member, error);
+    if (status != HF_OK)
+        return status;
+    work.level = ask->level;
+    status = hf_elect_rank_own(member, &work, &rank, /* ret_score */ NULL, error);
+    buffer_append_byte(json, '{');
+    json_put_text(json, "group", ask->group);
+    json_put_text(json, "name", hf_elect_name(member));
+    json_put_u64(json, "rank", rank);
+    json_put_bool(json, "leads", rank == 0);
+    json_put_u64(json, "beat_ms", ask->beat_ms > 0 ? ask->beat_ms : HF_ELECT_BEAT_MS);
+    buffer_append_byte(json, '}');
+    hf_elect_detach(member);
+    return status == HF_OK && json->failed ? error_no_memory(error) : status;
+}
+
+static void begin_campaign(struct exchange *exchange)
+{
+    exchange_work(exchange, campaign);
+}
+
+static enum hf_status resign(struct exchange *exchange, struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    struct buffer *json = &exchange->body;
+    struct hf_elect_member *member;
+    enum hf_status status = send_beat(exchange, &member, error);
+    if (status != HF_OK)
+        return status;
+    hf_elect_leave(member);
+    buffer_append_byte(json, '{');
+    json_put_text(json, "group", ask->group);
+    json_put_text(json, "name", ask->name);
+    json_put_bool(json, "resigned", true);
+    buffer_append_byte(json, '}');
+    return json->failed ? error_no_memory(error) : HF_OK;
+}
+
+static void begin_resign(struct exchange *exchange)
+{
+    exchange_work(exchange, resign);
+}
+
 const struct route elect_routes[] = {
+    { HTTP_VERB_POST, "/v1/elect/campaign", RIGHT_LOCK, .has_space = true, .reads_body = true,
+      need_group, begin_campaign, exchange_reply_body, .whole_store = true },
+    { HTTP_VERB_POST, "/v1/elect/keep", RIGHT_LOCK, .has_space = true, .reads_body = true,
+      need_member, begin_campaign, exchange_reply_body, .whole_store = true },
+    { HTTP_VERB_POST, "/v1/elect/resign", RIGHT_LOCK, .has_space = true, .reads_body = true,
+      need_member, begin_resign, exchange_reply_body, .whole_store = true },
     { HTTP_VERB_GET, "/v1/elect/leaders", RIGHT_READ, .has_space = true, .reads_body = false,
       need_group, begin_leaders, exchange_reply_body, .whole_store = true },
     { 0 },
