@@ -21,6 +21,7 @@ struct server {
     struct env_mutex mutex;
     struct env_cond changed;
     bool signalled;
+    const char *txn_id; /* of the orders that follow, or NULL */
     struct core_result results[REQUESTS_MAX];
     bool answered[REQUESTS_MAX];
 };
@@ -111,6 +112,7 @@ static void acquire(struct server *server, uint64_t request, const char *scope, 
                                .scope = scope,
                                .is_key = strchr(scope, ':') == NULL,
                                .ttl_ms = 60000,
+                               .txn_id = server->txn_id,
                                .when = HF_KEY_IF };
     OK(lease_order_new(env_real(), server->ids, &task, &order, &place->error));
     struct core_wanted wanted = {
@@ -131,6 +133,7 @@ static struct core_result *use(struct server *server, uint64_t request, const ch
                                .is_key = strchr(scope, ':') == NULL,
                                .lease_id = lease_id,
                                .token = token,
+                               .txn_id = server->txn_id,
                                .data = "state",
                                .size = kind == LEASE_UPDATE ? 5 : 0,
                                .when = HF_KEY_IF };
@@ -229,6 +232,73 @@ static void a_hang_up_leaves_nothing(void **state)
     calls_pump(&server.calls);
     settle(&server);
     OK(hf_lock_release(lock, &place->error));
+    OK(hf_lock_acquire(lock, 0, &place->error)); /* nobody is in the queue */
+    hf_lock_free(lock);
+    close_server(&server);
+}
+
+/* ---- Transactions -------------------------------------------------------------------- */
+
+static enum hf_status read_state(struct place *place, const char *key)
+{
+    void *data = NULL;
+    size_t size;
+    enum hf_status status =
+        hf_key_get(place->client, key, 100, &data, &size, NULL, &place->error);
+    hf_free(data);
+    return status;
+}
+
+static void a_transaction_is_staged_by_one_server_and_decided_by_another(void **state)
+{
+    struct place *place = *state;
+    struct server one, two;
+    char txn_id[HF_TXN_ID_SIZE + 1];
+    OK(hf_txn_open(place->client, txn_id, &place->error));
+    open_server(&one, place);
+    open_server(&two, place);
+    one.txn_id = two.txn_id = txn_id;
+    acquire(&one, 1, "a", /* waits */ false);
+    acquire(&two, 1, "b", /* waits */ true);
+    struct core_result a = *await(&one, 1), b = *await(&two, 1);
+    assert_true(a.status == HF_OK && b.status == HF_OK);
+    assert_int_equal(use(&two, 2, "a", LEASE_UPDATE, a.lease_id, 0)->status, HF_OK);
+    assert_int_equal(use(&one, 2, "b", LEASE_UPDATE, b.lease_id, 0)->status, HF_OK);
+    assert_int_equal(read_state(place, "a"), HF_NOT_FOUND);
+    one.txn_id = NULL;
+    struct core_result *alone = use(&one, 3, "a", LEASE_UPDATE, a.lease_id, 0);
+    assert_int_equal(alone->outcome, HF_KEY_TXN_MISMATCH);
+    close_server(&one); /* and nothing is lost with it */
+    assert_int_equal(use(&two, 3, "a", LEASE_RELEASE, a.lease_id, 0)->status, HF_OK);
+    OK(read_state(place, "a"));
+    OK(read_state(place, "b"));
+    acquire(&two, 4, "c", /* waits */ false);
+    assert_int_equal(await(&two, 4)->status, HF_MISMATCH); /* it is decided */
+    close_server(&two);
+}
+
+static void an_acquire_for_a_transaction_waits_in_line_and_leaves_nothing(void **state)
+{
+    struct place *place = *state;
+    struct server server;
+    char txn_id[HF_TXN_ID_SIZE + 1];
+    OK(hf_txn_open(place->client, txn_id, &place->error));
+    open_server(&server, place);
+    acquire(&server, 1, "k", /* waits */ false);
+    struct core_result holder = *await(&server, 1);
+    server.txn_id = txn_id;
+    acquire(&server, 2, "k", /* waits */ true);
+    acquire(&server, 3, "k", /* waits */ true);
+    for (int i = 0; i < 3; i++)
+        turn(&server);
+    assert_true(!server.answered[2] && !server.answered[3]);
+    core_hang_up(server.calls.core, 2, env_now(env_real()));
+    server.txn_id = NULL;
+    use(&server, 4, "k", LEASE_RELEASE, holder.lease_id, 0);
+    assert_int_equal(await(&server, 3)->status, HF_OK);
+    assert_false(server.answered[2]);
+    OK(hf_txn_decide(place->client, txn_id, HF_ROLLBACK, NULL, &place->error));
+    struct hf_lock *lock = place_lock(place, "k", 60000);
     OK(hf_lock_acquire(lock, 0, &place->error)); /* nobody is in the queue */
     hf_lock_free(lock);
     close_server(&server);
@@ -364,6 +434,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_lease_is_acquired_kept_alive_used_and_released),
         cmocka_unit_test(a_release_reaches_a_parked_waiter_at_once),
         cmocka_unit_test(a_hang_up_leaves_nothing),
+        cmocka_unit_test(a_transaction_is_staged_by_one_server_and_decided_by_another),
+        cmocka_unit_test(an_acquire_for_a_transaction_waits_in_line_and_leaves_nothing),
         cmocka_unit_test(another_server_finds_the_lease_of_an_id),
         cmocka_unit_test(the_cache_is_bounded),
         cmocka_unit_test(the_secret_of_a_bucket_is_created_once),
