@@ -3,7 +3,7 @@
  * by side, changes are staged side by side, and the caller returns when the decision is known.
  * Requests and their depth are asserted: on such a store the depth determines how long a
  * transaction takes. */
-#include "lock/parallel.h"
+#include "env/parallel.h"
 #include "meter.h"
 #include "txn_kit.h"
 

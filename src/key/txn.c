@@ -3,8 +3,8 @@
  * transactions: the index entry, the record, the keys with their leases, the stages, the decision
  * with the names of all keys, and then the settling. See docs/design.md, section 9. */
 #include "base/rule.h"
+#include "env/parallel.h"
 #include "key/txn_inside.h"
-#include "lock/parallel.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -21,12 +21,12 @@
  *                             a swap, the old one in %tmp         the next open
  *     after the fsync         a mark                              the next reader or writer */
 #include "base/check.h"
+#include "env/parallel.h"
 #include "store/dir/inside.h"
 #include "store/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -42,9 +42,6 @@
 #define GROUP_MAX         128
 #define DESCRIPTORS_EACH  2
 #define DESCRIPTORS_SHARE 4
-
-/* How many tasks sync the files of a group, besides the caller's. */
-#define SYNC_TASKS_MAX 15
 
 /* One write of one path. It must not be moved, because `leaf` points into it. */
 struct change {
@@ -212,31 +209,12 @@ struct sync_round {
     size_t count;
     int fds[GROUP_MAX];
     int failed[GROUP_MAX]; /* errno; 0: it is synced */
-    atomic_size_t next;
 };
 
-static void sync_some(void *argument)
+static void sync_one(void *argument, size_t index)
 {
     struct sync_round *round = argument;
-    for (size_t i; (i = atomic_fetch_add(&round->next, 1)) < round->count;)
-        round->failed[i] = fsync(round->fds[i]) == 0 ? 0 : errno;
-}
-
-/* Tasks that cannot be started are done without. */
-static void sync_round_run(struct env *env, struct sync_round *round)
-{
-    struct env_task *tasks[SYNC_TASKS_MAX];
-    struct hf_error ignored;
-    size_t started = 0, wanted = round->count / 2;
-    if (wanted > SYNC_TASKS_MAX)
-        wanted = SYNC_TASKS_MAX;
-    atomic_init(&round->next, 0);
-    while (started < wanted &&
-           env_task_start(env, sync_some, round, &tasks[started], &ignored) == HF_OK)
-        started++;
-    sync_some(round);
-    for (size_t i = 0; i < started; i++)
-        env_task_join(env, tasks[i]);
+    round->failed[index] = fsync(round->fds[index]) == 0 ? 0 : errno;
 }
 
 /* ---- A group of changes -------------------------------------------------------------- */
@@ -315,7 +293,7 @@ static void sync_folders(struct env *env, struct change *const *changes, size_t 
     for (size_t i = 0; i < count; i++)
         if (changes[i]->visible && find_in_round(&round, changes[i]->folder) == round.count)
             round.fds[round.count++] = changes[i]->folder;
-    sync_round_run(env, &round);
+    parallel_run(env, round.count, sync_one, &round);
     for (size_t i = 0; i < count; i++) {
         int failed =
             changes[i]->visible ? round.failed[find_in_round(&round, changes[i]->folder)] : 0;
@@ -458,7 +436,7 @@ static void sync_new_objects(struct env *env, struct new_object *news, size_t co
             (void)!sync_file_range(news[i].file.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
         round.fds[round.count++] = news[i].file.fd;
     }
-    sync_round_run(env, &round);
+    parallel_run(env, round.count, sync_one, &round);
     for (size_t i = 0, at = 0; i < count; i++) {
         struct change *change = &news[i].change;
         int failed = change->status == HF_OK ? round.failed[at++] : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parallel.c: runs independent steps side by side. Each task takes the next step that no other has
  * taken, so the number of tasks is bounded and a slow step delays no other. */
-#include "lock/parallel.h"
+#include "env/parallel.h"
 
 #include <stdatomic.h>
 

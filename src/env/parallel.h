@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parallel.h: runs steps that do not depend on each other side by side, so that on a store with
- * latency they take as long as the slowest of them. */
-#ifndef LOCK_PARALLEL_H
-#define LOCK_PARALLEL_H
+/* parallel.h: runs steps that do not depend on each other side by side, so that requests to a store
+ * with latency, or the syncs of many files, take as long as the slowest of them. */
+#ifndef ENV_PARALLEL_H
+#define ENV_PARALLEL_H
 
 #include "env/env.h"
 
