@@ -381,8 +381,8 @@ struct line {
     double granted_s;
 };
 
-/* Joins the queue, and waits to be killed. */
-_Noreturn static void wait_and_die(const char *url, struct line *line)
+/* Joins the queue, and waits for the lock, or to be killed. */
+_Noreturn static void wait_in_queue(const char *url, struct line *line)
 {
     struct client opened;
     struct hf_lock *lock;
@@ -391,19 +391,6 @@ _Noreturn static void wait_and_die(const char *url, struct line *line)
     must(hf_lock_new(opened.client, "baton", NULL, &lock, &error), &error, "new");
     if (hf_lock_begin(lock, &error) != HF_HELD)
         bench_die("begin: %s", error.why);
-    atomic_fetch_add(&line->queued, 1);
-    for (;;)
-        pause();
-}
-
-/* The one that stays alive. It is in the queue shortly after it says so. */
-_Noreturn static void wait_and_live(const char *url, struct line *line)
-{
-    struct client opened;
-    struct hf_lock *lock;
-    struct hf_error error;
-    client_open(&opened, url, NULL, NULL);
-    must(hf_lock_new(opened.client, "baton", NULL, &lock, &error), &error, "new");
     atomic_fetch_add(&line->queued, 1);
     must(hf_lock_acquire(lock, 60000, &error), &error, "acquire");
     line->granted_s = now_s();
@@ -414,14 +401,13 @@ _Noreturn static void wait_and_live(const char *url, struct line *line)
     _exit(0);
 }
 
-static pid_t start_waiter(const char *url, struct line *line, unsigned number,
-                          void (*run)(const char *url, struct line *line))
+static pid_t start_waiter(const char *url, struct line *line, unsigned number)
 {
     pid_t pid = fork();
     if (pid < 0)
         bench_die("fork: %s", strerror(errno));
     if (pid == 0)
-        run(url, line);
+        wait_in_queue(url, line);
     while (atomic_load(&line->queued) < number)
         env_sleep(env_real(), SPAN_MS(1));
     return pid;
@@ -439,8 +425,8 @@ static double pass_over_dead(const char *url)
     must(hf_lock_new(opened.client, "baton", NULL, &lock, &error), &error, "new");
     must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
     for (unsigned i = 0; i < DEAD; i++)
-        pids[i] = start_waiter(url, line, i + 1, wait_and_die);
-    pid_t living = start_waiter(url, line, DEAD + 1, wait_and_live);
+        pids[i] = start_waiter(url, line, i + 1);
+    pid_t living = start_waiter(url, line, DEAD + 1);
     env_sleep(env_real(), SPAN_MS(700));
     for (unsigned i = 0; i < DEAD; i++) {
         kill(pids[i], SIGKILL);
