@@ -47,10 +47,11 @@ static void copy_grant(struct request *request, const struct lease_table *table)
 
 bool client_waiter_gone(void *argument, const struct lease_request *waiter)
 {
-    const struct hf_client *client = argument;
-    struct view place = store_session_place(&client->presence);
+    struct hf_client *client = argument;
     if (view_equal(waiter->session, view_of(client->session)))
         return false;
+    store_session_find(&client->presence);
+    struct view place = store_session_place(&client->presence);
     /* A session is not locked in a file that it has not joined, however alive it is. */
     if (RULE(SESSIONS_OF_ONE_PLACE) && (place.size == 0 || !view_equal(waiter->place, place)))
         return false;
@@ -295,7 +296,6 @@ enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *reque
 {
     struct doc_op *ops[RENEW_BATCH_MAX];
     check(count > 0 && count <= RENEW_BATCH_MAX);
-    store_session_find(&ref->client->presence);
     for (size_t i = 0; i < count; i++)
         ops[i] = &requests[i]->op;
     enum hf_status status = send_requests(ref, ops, requests, count);
@@ -319,7 +319,6 @@ enum hf_status table_refs_ask_together(const struct beside_tables *beside,
     struct doc_op *ops[TOGETHER_MAX];
     size_t first = beside ? 1 : 0;
     check(count > 0 && first + count <= TOGETHER_MAX);
-    store_session_find(&requests[0]->ref->client->presence);
     if (beside) {
         docs[0] = beside->doc;
         ops[0] = beside->op;

@@ -200,6 +200,7 @@ void store_session_init(struct store_session *session, struct store *store, cons
     if (local && local->notify && local->notify->unsupported)
         local = NULL;
     session->local = local;
+    atomic_init(&session->entering, false);
     atomic_init(&session->found, false);
     atomic_init(&session->joined, false);
     env_mutex_init(store->env, &session->mutex);
@@ -216,8 +217,9 @@ void store_session_release(struct store_session *session)
     env_mutex_release(&session->mutex);
 }
 
-/* Finds the place. With `join`, in a store without files, the session also joins there. */
-static bool enter_locked(struct store_session *session, bool join)
+/* Finds the place. With `join`, in a store without files, the session also joins there. Only one
+ * task at a time: the one that has set `entering`. */
+static bool enter(struct store_session *session, bool join)
 {
     struct store *local = session->local;
     bool entered = atomic_load(&session->found);
@@ -230,14 +232,26 @@ static bool enter_locked(struct store_session *session, bool join)
     return entered;
 }
 
+/* Does not call env, because the caller may be inside a step of the store. If another task is
+ * looking, the place is not known yet. */
 void store_session_find(struct store_session *session)
 {
-    if (!session->local || atomic_load(&session->found))
+    if (!session->local || atomic_load(&session->found) ||
+        atomic_exchange(&session->entering, true))
         return;
-    env_mutex_lock(&session->mutex);
     if (!atomic_load(&session->found))
-        (void)enter_locked(session, /* join */ false);
-    env_mutex_unlock(&session->mutex);
+        (void)enter(session, /* join */ false);
+    atomic_store(&session->entering, false);
+}
+
+/* A task that only looks is done after two system calls. */
+static bool enter_and_join(struct store_session *session)
+{
+    while (atomic_exchange(&session->entering, true))
+        env_sleep(session->local->env, PLACE_PAUSE);
+    bool entered = enter(session, /* join */ true);
+    atomic_store(&session->entering, false);
+    return entered;
 }
 
 /* Locks the byte of this session in the file that has the name now, and prepares its bell. */
@@ -269,7 +283,7 @@ struct view store_session_join(struct store_session *session)
     env_mutex_lock(&session->mutex);
     if (!session->tried) {
         session->tried = true;
-        bool entered = enter_locked(session, /* join */ true);
+        bool entered = enter_and_join(session);
         atomic_store(&session->joined,
                      entered && (!session->local->notify || lock_present(session)));
     }
@@ -347,9 +361,9 @@ void store_session_ring(const struct store_session *session, const struct sessio
 {
     const struct write_notify *notify = notify_of(session);
     char name[BELL_NAME_ROOM], path[PATH_ROOM];
-    for (unsigned i = 0; notify && i < SESSION_BELLS; i++)
-        if (bells->bits[i / 64] >> i % 64 & 1) {
-            bell_name(i, name);
+    for (unsigned word = 0; notify && word < SESSION_BELLS / 64; word++)
+        for (uint64_t left = bells->bits[word]; left != 0; left &= left - 1) {
+            bell_name(64 * word + (unsigned)__builtin_ctzll(left), name);
             path_of(notify, name, path);
             write_notify_ring_file(notify->folder, path);
         }

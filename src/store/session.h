@@ -45,8 +45,9 @@ struct store_session {
     struct store *store;    /* of the client */
     struct store *local;    /* the one of its inner stores that has sessions, or NULL */
     const char *id;         /* random hexadecimal digits */
-    struct env_mutex mutex; /* held while the files are opened */
+    struct env_mutex mutex; /* held while the session joins */
     bool tried;             /* guarded by the mutex: it has joined, or never will */
+    atomic_bool entering;   /* a task is about to set `fd` and `place` */
     atomic_bool found;      /* `fd` and `place` are set, and do not change any more */
     atomic_bool joined;     /* the same for `bell` */
     int fd;                 /* of `present`; -1: none */
@@ -60,7 +61,8 @@ struct store_session {
 void store_session_init(struct store_session *session, struct store *store, const char *id);
 void store_session_release(struct store_session *session);
 
-/* Opens the store's `present` file, if there is one and it is not open yet. */
+/* Opens the store's `present` file, if there is one and it is not open yet. A client that never
+ * meets a waiter does not need it. */
 void store_session_find(struct store_session *session);
 
 /* Joins, unless an earlier call has tried that. Returns the place to record, or an empty view: the
