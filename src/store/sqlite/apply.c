@@ -9,6 +9,34 @@
 #include "base/parse.h"
 #include "store/toolkit.h"
 
+/* ---- Preparing ----------------------------------------------------------------------- */
+
+static bool is_swap(const struct sqlite_write *write)
+{
+    return !write->is_delete && !write->file && write->condition->kind == CONDITION_MATCH;
+}
+
+/* The statements of a write that usually suffice. Others are prepared when they are needed. */
+static const enum sqlite_statement *usual_statements(const struct sqlite_write *write)
+{
+    static const enum sqlite_statement of_delete[] = { SQL_LOOKUP, SQL_DELETE, SQL_COUNT };
+    static const enum sqlite_statement of_put[] = { SQL_LOOKUP, SQL_INSERT, SQL_UPDATE,
+                                                    SQL_COUNT };
+    static const enum sqlite_statement of_change[] = { SQL_UPDATE, SQL_COUNT };
+    static const enum sqlite_statement of_swap[] = { SQL_SWAP, SQL_COUNT };
+    if (write->change)
+        return write->change->ready.data ? of_swap : of_change;
+    return write->is_delete ? of_delete : is_swap(write) ? of_swap : of_put;
+}
+
+void sqlite_prepare_write(struct sqlite_connection *connection,
+                          const struct sqlite_write *write)
+{
+    for (const enum sqlite_statement *which = usual_statements(write); *which != SQL_COUNT;
+         which++)
+        (void)sqlite_prepare(connection, *which);
+}
+
 /* ---- One write ----------------------------------------------------------------------- */
 
 static void draw_etag(struct sqlite_writer *writer, struct etag *etag)
@@ -28,12 +56,10 @@ static enum hf_status find_object_row(struct sqlite_writer *writer, struct sqlit
                                       struct sqlite_row *ret_row, bool *ret_found)
 {
     struct sqlite_connection *connection = &writer->connection;
-    sqlite3_stmt *lookup = connection->statements[SQL_LOOKUP];
-    sqlite_bind_view(lookup, 1, write->key);
-    int code = sqlite3_step(lookup);
+    int code = sqlite_lookup(connection, write->key);
     enum hf_status status = HF_OK;
     if (code == SQLITE_ROW)
-        status = sqlite_row_read(lookup, ret_row, write->error);
+        status = sqlite_row_read(connection->statements[SQL_LOOKUP], ret_row, write->error);
     else if (code != SQLITE_DONE)
         status = sqlite_error(write->error, connection->handle, code, "look up the object");
     sqlite_reset(connection, SQL_LOOKUP);
@@ -59,6 +85,9 @@ static int run_put(struct sqlite_writer *writer, struct sqlite_write *write,
                    const struct sqlite_row *row)
 {
     enum sqlite_statement which = row ? SQL_UPDATE : SQL_INSERT;
+    int code = sqlite_prepare(&writer->connection, which);
+    if (code != SQLITE_OK)
+        return code;
     sqlite3_stmt *statement = writer->connection.statements[which];
     if (row)
         sqlite3_bind_int64(statement, 1, row->id);
@@ -78,18 +107,26 @@ static int run_put(struct sqlite_writer *writer, struct sqlite_write *write,
 static int swap_row(struct sqlite_writer *writer, struct sqlite_write *write,
                     const struct etag *etag, bool *ret_done)
 {
+    int code = sqlite_prepare(&writer->connection, SQL_SWAP);
+    *ret_done = false;
+    if (code != SQLITE_OK)
+        return code;
     sqlite3_stmt *statement = writer->connection.statements[SQL_SWAP];
     sqlite_bind_view(statement, 1, write->key);
     sqlite_bind_view(statement, 5, etag_view(etag));
     bind_put(writer, write, statement);
-    int code = sqlite_run(&writer->connection, SQL_SWAP);
+    code = sqlite_run(&writer->connection, SQL_SWAP);
     *ret_done = code == SQLITE_OK && sqlite3_changes(writer->connection.handle) == 1;
     return code;
 }
 
-static bool is_swap(const struct sqlite_write *write)
+static int delete_row(struct sqlite_writer *writer, const struct sqlite_row *row)
 {
-    return !write->is_delete && !write->file && write->condition->kind == CONDITION_MATCH;
+    int code = sqlite_prepare(&writer->connection, SQL_DELETE);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_bind_int64(writer->connection.statements[SQL_DELETE], 1, row->id);
+    return sqlite_run(&writer->connection, SQL_DELETE);
 }
 
 static void check_and_write(struct sqlite_writer *writer, struct sqlite_write *write)
@@ -110,10 +147,8 @@ static void check_and_write(struct sqlite_writer *writer, struct sqlite_write *w
         return;
     if (!write->is_delete)
         code = run_put(writer, write, found ? &row : NULL);
-    else if (found) {
-        sqlite3_bind_int64(writer->connection.statements[SQL_DELETE], 1, row.id);
-        code = sqlite_run(&writer->connection, SQL_DELETE);
-    }
+    else if (found)
+        code = delete_row(writer, &row);
     writer->removed = writer->removed || write->is_delete;
     if (code != SQLITE_OK)
         sqlite_error(write->error, writer->connection.handle, code, "write");

@@ -6,6 +6,12 @@
 
 #include "store/sqlite/group.h"
 
+/* Prepares the statements that a write usually needs, so that this does not take place while the
+ * transaction keeps other processes waiting. A failure is no harm: they are then prepared when they
+ * are needed. */
+void sqlite_prepare_write(struct sqlite_connection *connection,
+                          const struct sqlite_write *write);
+
 /* Performs a write. Returns false if it has ended the whole transaction; its error contains the
  * reason. */
 bool sqlite_apply(struct sqlite_writer *writer, struct sqlite_write *write);

@@ -120,9 +120,21 @@ enum hf_status sqlite_error(struct hf_error *error, sqlite3 *handle, int code, c
 
 /* ---- Statements ---------------------------------------------------------------------- */
 
+int sqlite_prepare(struct sqlite_connection *connection, enum sqlite_statement which)
+{
+    sqlite3_stmt **statement = &connection->statements[which];
+    if (*statement)
+        return SQLITE_OK;
+    return sqlite3_prepare_v3(connection->handle, statement_texts[which], -1,
+                              SQLITE_PREPARE_PERSISTENT, statement, NULL);
+}
+
 int sqlite_run(struct sqlite_connection *connection, enum sqlite_statement which)
 {
-    int code = sqlite3_step(connection->statements[which]);
+    int code = sqlite_prepare(connection, which);
+    if (code != SQLITE_OK)
+        return code;
+    code = sqlite3_step(connection->statements[which]);
     check(code != SQLITE_ROW);
     sqlite3_reset(connection->statements[which]);
     return code == SQLITE_DONE ? SQLITE_OK : code;
@@ -140,6 +152,15 @@ void sqlite_bind_view(sqlite3_stmt *statement, int parameter, struct view bytes)
     const char *data = bytes.size > 0 ? bytes.data : "";
     check(sqlite3_bind_blob64(statement, parameter, data, bytes.size, SQLITE_STATIC) ==
           SQLITE_OK);
+}
+
+int sqlite_lookup(struct sqlite_connection *connection, struct view key)
+{
+    int code = sqlite_prepare(connection, SQL_LOOKUP);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite_bind_view(connection->statements[SQL_LOOKUP], 1, key);
+    return sqlite3_step(connection->statements[SQL_LOOKUP]);
 }
 
 static struct view column_view(sqlite3_stmt *statement, int column)
@@ -345,20 +366,6 @@ static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle
                                               : "PRAGMA synchronous = OFF");
 }
 
-static int prepare_statements(struct sqlite_connection *connection)
-{
-    for (int i = 0; i < SQL_COUNT; i++) {
-        if (connection->statements[i])
-            continue;
-        int code =
-            sqlite3_prepare_v3(connection->handle, statement_texts[i], -1,
-                               SQLITE_PREPARE_PERSISTENT, &connection->statements[i], NULL);
-        if (code != SQLITE_OK)
-            return code;
-    }
-    return SQLITE_OK;
-}
-
 void sqlite_connection_close(struct sqlite_connection *connection)
 {
     for (int i = 0; i < SQL_COUNT; i++)
@@ -378,8 +385,9 @@ static enum hf_status finish_connection(const struct sqlite_database *database,
     int code;
     do {
         code = set_up_handle(database, connection->handle);
-        if (code == SQLITE_OK)
-            code = prepare_statements(connection);
+        if (code ==
+            SQLITE_OK) /* it names every column, so it shows whether the layout is ours */
+            code = sqlite_prepare(connection, SQL_FETCH);
     } while (sqlite_is_busy(code) && patience_wait(&patience));
     if (code == SQLITE_OK)
         return HF_OK;

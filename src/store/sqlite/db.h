@@ -46,6 +46,8 @@ enum sqlite_statement {
     SQL_COUNT
 };
 
+/* A statement is prepared when it is first needed, because a short-lived program needs few of them.
+ * SQL_FETCH is prepared as soon as the connection is open. */
 struct sqlite_connection {
     sqlite3 *handle;
     sqlite3_stmt *statements[SQL_COUNT];
@@ -62,9 +64,15 @@ enum hf_status sqlite_connection_open(const struct sqlite_database *database,
                                       struct hf_error *error);
 void sqlite_connection_close(struct sqlite_connection *connection);
 
-/* Runs a statement that returns no rows and whose parameters are bound. Returns SQLITE_OK or an
- * error code. */
+/* Prepares a statement, unless that has been done. Returns SQLITE_OK or an error code. */
+int sqlite_prepare(struct sqlite_connection *connection, enum sqlite_statement which);
+
+/* Runs a statement that returns no rows and whose parameters are bound, and prepares it if it has
+ * none. Returns SQLITE_OK or an error code. */
 int sqlite_run(struct sqlite_connection *connection, enum sqlite_statement which);
+
+/* Runs SQL_LOOKUP: SQLITE_ROW, SQLITE_DONE, or an error code. sqlite_reset must follow. */
+int sqlite_lookup(struct sqlite_connection *connection, struct view key);
 
 /* SQLite's data_version, which changes when another connection commits. Values from different
  * connections cannot be compared. Returns false if it cannot be read now. */

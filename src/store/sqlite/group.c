@@ -62,10 +62,20 @@ static enum outcome commit_transaction(struct sqlite_writer *writer, struct hf_e
     return (code & 0xff) == SQLITE_FULL || sqlite_is_busy(code) ? ROLLED_BACK : UNKNOWN;
 }
 
+/* A transaction that has begun can always be ended. */
+static int prepare_ends(struct sqlite_connection *connection)
+{
+    int code = sqlite_prepare(connection, SQL_COMMIT);
+    return code == SQLITE_OK ? sqlite_prepare(connection, SQL_ROLLBACK) : code;
+}
+
 /* From here to the end of the commit no other process can write, even if this process is stopped.
  * So nothing that can be done earlier or later is done in between. */
 static int begin_transaction(struct sqlite_writer *writer)
 {
+    int code = prepare_ends(&writer->connection);
+    if (code != SQLITE_OK)
+        return code;
     int moved = 0; /* if somebody moved or replaced the file, further writes would be lost */
     sqlite3_file_control(writer->connection.handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     if (moved)
@@ -462,6 +472,13 @@ static void hand_over_lead(struct sqlite_writer *writer)
     } while (atomic_load(&writer->arrived) && try_to_lead(writer));
 }
 
+static void prepare_waiting(struct sqlite_writer *writer)
+{
+    for (const struct sqlite_batch *batch = writer->waiting.first; batch; batch = batch->next)
+        for (size_t i = 0; i < batch->count; i++)
+            sqlite_prepare_write(&writer->connection, &batch->writes[i]);
+}
+
 static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
                         struct sqlite_batches *ret_group)
 {
@@ -478,6 +495,7 @@ static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
     struct mono_time start = env_now(env);
     writer->modified = env_wall(env);
     checkpoint(writer);
+    prepare_waiting(writer);
     int code = begin_patiently(writer, own);
     if (code == SQLITE_OK)
         run_group(writer, ret_group);

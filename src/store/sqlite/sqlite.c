@@ -231,11 +231,13 @@ static int list_stretch(struct sqlite_connection *reader, struct list_call *call
                         struct list_cursor *cursor)
 {
     enum sqlite_statement which = cursor->beyond ? SQL_SEEK_BEYOND : SQL_SEEK;
+    int code = sqlite_prepare(reader, which);
+    if (code != SQLITE_OK)
+        return code;
     sqlite3_stmt *statement = reader->statements[which];
     char start[sizeof cursor->space];
     memcpy(start, cursor->from.data, cursor->from.size);
     sqlite_bind_view(statement, 1, (struct view){ start, cursor->from.size });
-    int code;
     bool going = true;
     while (going && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         struct sqlite_row row;
@@ -401,13 +403,11 @@ static enum hf_status check_put_early(struct sqlite_store *sqlite, struct put_ca
     if (sqlite_reader_take(&sqlite->readers, local_deadline(sqlite->base.env, call->deadline),
                            &reader, &call->error) != HF_OK)
         return call->error.status;
-    sqlite3_stmt *lookup = reader.statements[SQL_LOOKUP];
-    sqlite_bind_view(lookup, 1, call->key);
-    int code = sqlite3_step(lookup);
+    int code = sqlite_lookup(&reader, call->key);
     struct sqlite_row row;
     enum hf_status status = error_clear(&call->error);
     if (code == SQLITE_ROW)
-        status = sqlite_row_read(lookup, &row, &call->error);
+        status = sqlite_row_read(reader.statements[SQL_LOOKUP], &row, &call->error);
     if (status == HF_OK && (code == SQLITE_ROW || code == SQLITE_DONE))
         status = condition_check(&call->condition, code == SQLITE_ROW ? &row.info.etag : NULL,
                                  &call->error);
@@ -661,6 +661,8 @@ static bool is_named(void *argument, const char *name)
 {
     const struct naming *naming = argument;
     struct hf_error ignored;
+    if (sqlite_prepare(naming->connection, SQL_NAMED) != SQLITE_OK)
+        return true;
     sqlite3_stmt *statement = naming->connection->statements[SQL_NAMED];
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
     int code = sqlite3_step(statement);
