@@ -237,6 +237,13 @@ static void events_arrive_in_order_and_without_secrets(void **state)
     assert_int_equal(second->dropped, 4);
     free(first);
     free(second);
+    event.key = ".txn-decisions/m/a-secret-transaction";
+    event.scope = "";
+    event_inbox_put(inbox, "default", &event);
+    first = event_inbox_take(inbox);
+    assert_true(view_equal(first->json, VIEW("{\"at_ms\":7,\"namespace\":\"default\","
+                                             "\"fencing_token\":3}")));
+    free(first);
     assert_null(event_inbox_take(inbox));
     event_inbox_free(inbox);
 }

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """serve_operator_test.py: what the operator of `holdfast serve` sees.
 
-    serve_operator_test.py events|metrics
+    serve_operator_test.py events|logs|metrics
 """
 
 import json
+import os
 import re
 import signal
 import socket
@@ -13,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
-from serve_operator_kit import SANITIZED, Server, write_tokens
+from serve_operator_kit import PROGRAM, SANITIZED, Server, write_tokens
 from tap_kit import end, tell
 
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -345,8 +347,192 @@ def test_events(folder):
     test_stream_limits(folder)
 
 
+# ---- Logs ---------------------------------------------------------------------------------------
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def lines_of(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_formats_of_log(folder):
+    with Server(folder, "--log", "json", "--log-requests", "all") as server:
+        use(server, "logged")
+        server.get("/nowhere?lease=secret")
+        server.stop()
+    lines = [json.loads(line) for line in server.log if line != "(ended)"]
+    routes = [line["route"] for line in lines if line["message"] == "request"]
+    expect(routes == ["acquire", "keepalive", "release", "none"], "each request is one line of JSON", str(lines))
+    expect(all(line["at"].endswith("Z") for line in lines), "and so is everything else that the server says")
+    with Server(folder, "--log-requests", "failed") as server:
+        use(server, "logged")
+        server.get("/nowhere")
+        server.stop()
+    found = [line for line in server.log if " ms" in line]
+    expect(len(found) == 1 and "404 not_found" in found[0], "only failed requests, if that is wanted", str(server.log))
+    with Server(folder) as server:
+        use(server, "logged")
+        server.get("/nowhere")
+        server.stop()
+    expect(not [line for line in server.log if " ms" in line], "and none by default", str(server.log))
+
+
+def test_trace(folder):
+    with Server(folder, "--log", "json", "--log-requests", "all") as server:
+        headers = server.get("/v1/locks", traceparent=TRACE)[1]
+        expect(headers.get("traceparent") == TRACE, "a trace context is sent back", str(headers))
+        headers = server.get("/v1/locks", traceparent=TRACE.upper())[1]
+        expect("traceparent" not in headers, "but not one that is not valid", str(headers))
+        link = server.connection()
+        link.putrequest("GET", "/v1/locks")
+        for _ in range(2):
+            link.putheader("traceparent", TRACE)
+        link.endheaders()
+        expect(link.getresponse().status == 400, "and two of them are refused")
+        server.stop()
+    ids = [json.loads(line).get("trace_id") for line in server.log if '"request"' in line]
+    expect(ids == [TRACE.split("-")[1], None], "a valid one is in the log", str(ids))
+
+
+def test_audit(folder):
+    path = os.path.join(folder, "audit.log")
+    tokens = write_tokens(folder, ci=("c" * 20, "lock,write", "jobs"), boss=("b" * 20, "admin", "*"))
+    ci, boss = {"Authorization": "Bearer " + "c" * 20}, {"Authorization": "Bearer " + "b" * 20}
+    with Server(folder, "--tokens", tokens, "--audit", path) as server:
+        _, lease = server.post("/v1/acquire", ci, namespace="jobs", key="db", owner="nightly", ttl_seconds=30)
+        server.post("/v1/acquire", ci, namespace="jobs", key="db", block_seconds=-1)
+        server.post("/v1/keepalive", ci, namespace="jobs", key="db", lease_id=lease["lease_id"])
+        server.ask("POST", "/v1/update?namespace=jobs&key=db", "a secret state",
+                   {**ci, "X-Lease-ID": lease["lease_id"]})
+        server.get("/v1/describe?namespace=jobs&key=db", **ci)
+        server.post("/v1/release", ci, namespace="jobs", key="db", lease_id=lease["lease_id"])
+        server.post("/v1/acquire", ci, namespace="others", key="db")
+        server.post("/v1/acquire", namespace="jobs", key="db")
+        os.rename(path, path + ".1")
+        server.process.send_signal(signal.SIGHUP)
+        while not os.path.exists(path):
+            time.sleep(0.01)
+        _, lease = server.post("/v1/acquire", ci, namespace="jobs", key="db", ttl_seconds=30)
+        server.post("/v1/locks/break", boss, namespace="jobs", key="db", reason="stuck",
+                    fencing_token=lease["fencing_token"])
+        figures = server.metrics(**boss)
+    first, second = lines_of(path + ".1"), lines_of(path)
+    found = [(line["route"], line.get("who"), line["result"], line["namespace"]) for line in first]
+    expect(found == [("acquire", "ci", "ok", "jobs"), ("update", "ci", "ok", "jobs"), ("release", "ci", "ok", "jobs"),
+                     ("acquire", "ci", "forbidden", "others"), ("acquire", None, "unauthorized", "jobs")],
+           "the audit log has grants, changes, releases and what clients may not do", str(first))
+    expect(first[0]["owner"] == "nightly" and first[0]["scope"] == "named:db" and first[0]["fencing_token"] == 1,
+           "with the owner, the scope and the token", str(first[0]))
+    found = [(line["route"], line["who"], line.get("reason"), line["fencing_token"]) for line in second]
+    expect(found == [("acquire", "ci", None, 2), ("locks_break", "boss", "stuck", 2)],
+           "SIGHUP opens the file again", str(second))
+    expect(figures["holdfast_audit_failures_total"] == 0, "all lines were written")
+
+
+def attack(server, secrets):
+    """Uses the secrets in all places where a client sends them, right and wrong."""
+    good = {"Authorization": "Bearer " + secrets["token"], "traceparent": TRACE}
+    bad = {"Authorization": "Bearer " + secrets["wrong_token"], "Cookie": secrets["cookie"]}
+    _, lease = server.post("/v1/acquire", good, key="k", owner="o", ttl_seconds=60, request_id=secrets["request"])
+    secrets["lease"] = lease["lease_id"]
+    held = {**good, "X-Lease-ID": secrets["lease"], "X-Request-ID": secrets["request"] + "2"}
+    server.ask("POST", "/v1/update?key=k", secrets["state"], held)
+    server.ask("GET", "/v1/get?key=k", headers=held)
+    server.ask("GET", "/v1/get?key=k", headers={**held, "X-Fencing-Token": "99"})
+    server.ask("POST", "/v1/update?key=k", secrets["state"], {**held, "X-If-Version": "77", "X-Request-ID": ""})
+    server.ask("POST", "/v1/update?key=k", secrets["state"], {**bad, "X-Lease-ID": secrets["lease"]})
+    server.post("/v1/acquire", bad, key="k", request_id=secrets["request"])
+    server.post("/v1/acquire", good, key="other", request_id=secrets["request"])
+    server.ask("POST", "/v1/acquire", '{"key":"k","lease_id":"' + secrets["lease"] + '", broken', good)
+    server.ask("POST", "/v1/keepalive", secrets["state"], {**good, "Content-Type": "application/json"})
+    server.ask("GET", f"/v1/get?key=k&token={secrets['query']}&lease_id={secrets['lease']}", headers=good)
+    server.ask("GET", f"/{secrets['query']}", headers=good)
+    for route in ("/v1/keepalive", "/v1/release"):
+        server.post(route, good, key="k", lease_id=secrets["lease"])
+        server.post(route, good, key="k", lease_id=secrets["lease"], fencing_token=99)
+    _, begun = server.post("/v1/txn/begin", good)
+    if "txn_id" in begun:
+        secrets["txn"] = begun["txn_id"]
+        server.post("/v1/acquire", good, key="in-txn", txn_id=begun["txn_id"], ttl_seconds=60)
+        server.post("/v1/txn/commit", good, txn_id=begun["txn_id"])
+        server.post("/v1/txn/commit", bad, txn_id=begun["txn_id"])
+    raw = socket.create_connection(("127.0.0.1", server.port))
+    raw.sendall(f"GET / HTTP/1.1\r\nAuthorization: Bearer {secrets['token']}\r\n\r\n".encode())
+    raw.recv(4096)
+    raw.close()
+
+
+def test_secrets(folder):
+    """Nothing that the server writes holds a secret, whatever clients send and however it ends."""
+    secrets = {name: f"secret{name.replace('_', '')}" + os.urandom(12).hex() for name in
+               ("token", "wrong_token", "cookie", "request", "state", "query")}
+    tokens = write_tokens(folder, all=(secrets["token"], "admin", "*"))
+    path = os.path.join(folder, "secrets.log")
+    written = ""
+    for style in ("json", "text"):
+        options = ("--tokens", tokens, "--audit", path, "--log", style, "--log-requests", "all")
+        with Server(folder, *options) as server:
+            good = {"Authorization": "Bearer " + secrets["token"]}
+            reader = Reader(server, **good)
+            attack(server, secrets)
+            written += server.get("/metrics", **good)[2]
+            reader.socket.settimeout(5)
+            server.stop()
+            while event := reader.next():
+                written += str(event)
+            reader.close()
+        written += "\n".join(server.log)
+        if style == "json":
+            leases = [secrets.pop("lease"), secrets.pop("txn", None)]
+    with open(path, encoding="utf-8") as file:
+        written += file.read()
+    expect(len(written) > 20000 and "acquire" in written, "a run leaves logs, metrics, events and an audit log")
+    hidden = [*secrets.values(), *filter(None, leases)]
+    found = [secret for secret in hidden if secret in written]
+    expect(len(hidden) > 6 and not found, "none of them holds a secret", str(found))
+
+
+def test_rate(folder):
+    tokens = write_tokens(folder, one=("1" * 20, "lock,write", "*"), two=("2" * 20, "lock", "*"))
+    one, two = ({"Authorization": "Bearer " + number * 20} for number in "12")
+    with Server(folder, "--rate", "1:8", "--tokens", tokens) as server:
+        _, lease = server.post("/v1/acquire", one, key="k", ttl_seconds=60)
+        replies = [server.get("/v1/locks", **one) for _ in range(30)]
+        refused = [reply for reply in replies if reply[0] == 429]
+        expect(len(refused) >= 15, "a client that sends too many requests gets 429",
+               str([reply[0] for reply in replies]))
+        expect(int(refused[0][1]["retry-after"]) >= 1 and json.loads(refused[0][2])["error"] == "too_many",
+               "with Retry-After", str(refused[0]))
+        expect(server.post("/v1/keepalive", one, key="k", lease_id=lease["lease_id"])[0] == 200 and
+               server.post("/v1/release", one, key="k", lease_id=lease["lease_id"])[0] == 200,
+               "but it can still renew and release what it holds")
+        expect(server.get("/v1/locks", **two)[0] == 200, "and another client is not affected")
+        statuses = [server.get("/v1/locks", Authorization="Bearer " + f"{n:020}")[0] for n in range(20)]
+        expect(statuses[:5] == [401] * 5 and 429 in statuses, "nobody can try many tokens", str(statuses))
+        expect(all(server.get("/healthz")[0] == 200 for _ in range(20)), "health checks have no limit")
+
+
+def test_options(folder):
+    for options, word in ((("--log", "xml"), "--log"), (("--log-requests", "some"), "--log-requests"),
+                          (("--rate", "many"), "not a rate"), (("--audit", "/nowhere/audit"), "/nowhere/audit")):
+        done = subprocess.run([PROGRAM, "--store", "mem:", "--listen", "127.0.0.1:0", *options],
+                              capture_output=True, text=True, timeout=60, check=False)
+        expect(done.returncode != 0 and word in done.stderr, f"{' '.join(options)} is refused", done.stderr)
+
+
+def test_logs(folder):
+    test_formats_of_log(folder)
+    test_trace(folder)
+    test_audit(folder)
+    test_secrets(folder)
+    test_rate(folder)
+    test_options(folder)
+
+
 def main():
-    tests = {"events": test_events, "metrics": test_metrics}
+    tests = {"events": test_events, "logs": test_logs, "metrics": test_metrics}
     with tempfile.TemporaryDirectory() as folder:
         tests[sys.argv[1]](folder)
     return end()

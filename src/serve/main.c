@@ -4,8 +4,8 @@
  *
  * The loop owns everything but the workers. SIGTERM and SIGINT stop the server: it grants
  * nothing more, ends the waits, answers what is under way, and leaves the leases of its clients
- * alone. A second signal ends it at once. SIGHUP reads the token file and the TLS files again;
- * if one of them is wrong, the old ones stay in use. */
+ * alone. A second signal ends it at once. SIGHUP reads the token file and the TLS files again,
+ * and opens the audit log again; if one of them is wrong, the old one stays in use. */
 #include "base/buffer.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -41,6 +41,12 @@ struct options {
     uint64_t workers, for_ms;
     bool insecure, json, quiet;
     struct upkeep_options upkeep;
+    struct {
+        bool json;
+        enum log_requests requests;
+        const char *audit;
+    } log;
+    struct rate_limit rate;
 };
 
 struct daemon {
@@ -55,6 +61,8 @@ struct daemon {
     struct guard *guard;
     struct metrics *metrics;
     struct upkeep *upkeep;
+    struct serve_log *log;
+    struct audit *audit;
     struct api *api;
     struct http_server *http;
     bool stopping, http_stopped;
@@ -62,14 +70,28 @@ struct daemon {
 
 /* ---- Words --------------------------------------------------------------------------- */
 
+/* How say() writes; set once, by --log. */
+static bool says_json;
+
+/* A line to the operator. Any thread. */
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
+    char text[1024], at[TIME_TEXT_MAX];
+    struct buffer line = BUFFER_INIT(8192);
     va_list arguments;
-    fputs("holdfast serve: ", stderr);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    if (says_json) {
+        buffer_print(&line, "{\"at\":\"%s\",\"message\":", time_text(env_wall(env_real()), at));
+        json_write_string(&line, view_of(text));
+        buffer_append(&line, VIEW("}\n"));
+    } else {
+        buffer_print(&line, "holdfast serve: %s\n", text);
+    }
+    if (!line.failed && buffer_text(&line))
+        fputs(line.data, stderr);
+    buffer_release(&line);
 }
 
 /* As the other commands report an error. */
@@ -116,6 +138,10 @@ enum {
     OPTION_KEY,
     OPTION_CLIENT_CA,
     OPTION_WORKERS,
+    OPTION_LOG,
+    OPTION_LOG_REQUESTS,
+    OPTION_AUDIT,
+    OPTION_RATE,
     OPTION_INSECURE,
     OPTION_JSON,
     OPTION_QUIET,
@@ -139,6 +165,10 @@ static const struct option long_options[] = {
     { "tls-key", required_argument, NULL, OPTION_KEY },
     { "tls-client-ca", required_argument, NULL, OPTION_CLIENT_CA },
     { "workers", required_argument, NULL, OPTION_WORKERS },
+    { "log", required_argument, NULL, OPTION_LOG },
+    { "log-requests", required_argument, NULL, OPTION_LOG_REQUESTS },
+    { "audit", required_argument, NULL, OPTION_AUDIT },
+    { "rate", required_argument, NULL, OPTION_RATE },
     { "insecure", no_argument, NULL, OPTION_INSECURE },
     { "json", no_argument, NULL, OPTION_JSON },
     { "quiet", no_argument, NULL, OPTION_QUIET },
@@ -202,6 +232,46 @@ static enum hf_status set_upkeep_option(struct upkeep_options *upkeep, int optio
     }
 }
 
+/* The index of the value among these words, which end with NULL. */
+static enum hf_status read_word(const char *option, const char *value,
+                                const char *const words[], int *ret_index,
+                                struct hf_error *error)
+{
+    for (int i = 0; words[i]; i++)
+        if (strcmp(value, words[i]) == 0) {
+            *ret_index = i;
+            return HF_OK;
+        }
+    return error_set(error, HF_INVALID,
+                     "'%.40s' is no value of --%s; see 'holdfast serve --help'", value, option);
+}
+
+/* What an operator sees, and limits. */
+static enum hf_status set_log_option(struct options *options, int option, const char *value,
+                                     struct hf_error *error)
+{
+    static const char *const formats[] = { "text", "json", NULL };
+    static const char *const requests[] = { [LOG_NO_REQUESTS] = "none",
+                                            [LOG_FAILED_REQUESTS] = "failed",
+                                            [LOG_ALL_REQUESTS] = "all",
+                                            [LOG_ALL_REQUESTS + 1] = NULL };
+    int index = 0;
+    enum hf_status status;
+    switch (option) {
+    case OPTION_LOG:
+        status = read_word("log", value, formats, &index, error);
+        options->log.json = says_json = index == 1;
+        return status;
+    case OPTION_LOG_REQUESTS:
+        status = read_word("log-requests", value, requests, &index, error);
+        options->log.requests = (enum log_requests)index;
+        return status;
+    case OPTION_AUDIT: options->log.audit = value; return HF_OK;
+    case OPTION_RATE: return rate_limit_read(view_of(value), &options->rate, error);
+    default: return set_upkeep_option(&options->upkeep, option, value, error);
+    }
+}
+
 static enum hf_status set_option(struct options *options, int option, const char *value,
                                  struct hf_error *error)
 {
@@ -223,7 +293,7 @@ static enum hf_status set_option(struct options *options, int option, const char
             return error_set(error, HF_INVALID, "more than %d hosts", GUARD_HOSTS_MAX);
         options->hosts[options->host_count++] = value;
         return HF_OK;
-    default: return set_upkeep_option(&options->upkeep, option, value, error);
+    default: return set_log_option(options, option, value, error);
     }
 }
 
@@ -378,6 +448,8 @@ static void reload(struct daemon *daemon)
         guard_free(daemon->guard);
         daemon->guard = guard;
     }
+    if (daemon->audit && audit_reopen(daemon->audit, &error) != HF_OK)
+        say("the old audit log stays in use: %s", error.why);
     if (options->tls.certificate && http_server_reload_tls(daemon->http, &error) != HF_OK)
         say("the old TLS files stay in use: %s", error.why);
     notify_systemd("READY=1");
@@ -463,6 +535,9 @@ static enum hf_status start_api(struct daemon *daemon, struct hf_error *error)
                                   .wait_max = WAIT_MAX,
                                   .ids = daemon->ids,
                                   .metrics = daemon->metrics,
+                                  .log = daemon->log,
+                                  .audit = daemon->audit,
+                                  .rate = options->rate,
                                   .workers =
                                       options->workers ? (unsigned)options->workers : workers,
                                   .notify = notify_loop,
@@ -530,11 +605,22 @@ static void say_started(struct daemon *daemon)
         uv_timer_start(&daemon->end, on_time_over, options->for_ms, 0);
 }
 
+static enum hf_status open_logs(struct daemon *daemon, struct hf_error *error)
+{
+    const struct options *options = &daemon->options;
+    enum hf_status status = serve_log_new(daemon->env, STDERR_FILENO, options->log.json,
+                                          options->log.requests, &daemon->log, error);
+    if (status == HF_OK && options->log.audit)
+        status = audit_open(options->log.audit, &daemon->audit, error);
+    return status;
+}
+
 static enum hf_status start(struct daemon *daemon, struct hf_error *error)
 {
     daemon->metrics = metrics_new(daemon->env);
-    enum hf_status status =
-        daemon->metrics ? open_store(daemon, error) : error_no_memory(error);
+    enum hf_status status = open_logs(daemon, error);
+    if (status == HF_OK)
+        status = daemon->metrics ? open_store(daemon, error) : error_no_memory(error);
     if (status == HF_OK)
         status = guard_load(daemon->options.token_file, daemon->options.hosts, &daemon->guard,
                             error);
@@ -566,6 +652,8 @@ static void release_daemon(struct daemon *daemon)
     guard_free(daemon->guard);
     hf_store_close(daemon->store);
     metrics_free(daemon->metrics);
+    audit_close(daemon->audit);
+    serve_log_free(daemon->log);
 }
 
 int main(int argc, char **argv)

@@ -7,7 +7,8 @@ static void add_options(struct cli *cli, struct program *program)
 {
     static const char *const names[] = { "listen",        "tokens",  "host",    "tls-cert",
                                          "tls-key",       "workers", "max-ops", "compact",
-                                         "tls-client-ca", "index",   "elect" };
+                                         "tls-client-ca", "index",   "elect",   "log",
+                                         "log-requests",  "audit",   "rate" };
     static const char *const spans[] = { "for", "idle-grace", "op-delay", "max-runtime" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         program_add_option(cli, program, names[i]);

@@ -449,12 +449,35 @@ static bool has_json_body(const struct http_request *http)
            view_starts_with(type, VIEW("application/json"));
 }
 
+/* A client has its own rate, by its token, or else by its address. */
+static bool passes_rate(struct exchange *exchange)
+{
+    struct api *api = exchange->api;
+    enum rate_kind kind = exchange->route->by_holders ? RATE_HOLDERS : RATE_OTHERS;
+    struct view client =
+        exchange->who ? view_of(exchange->who) : http_request_client(exchange->http);
+    if (!api->rates || exchange->route->right == 0)
+        return true;
+    struct span wait = rate_take(api->rates, client, kind, env_now(api->env));
+    if (wait.us > 0)
+        exchange_refuse_rate(exchange, wait);
+    return wait.us == 0;
+}
+
 static bool passes_guard(struct exchange *exchange)
 {
-    const char *ns = exchange->route->has_space ? exchange->ask.ns : NULL;
+    const char *name, *ns = exchange->route->has_space ? exchange->ask.ns : NULL;
     if (exchange->route->whole_store)
         ns = "*"; /* which only a token for all namespaces covers */
-    switch (guard_check(exchange->api->guard, exchange->http, exchange->route->right, ns)) {
+    enum guard_verdict verdict =
+        guard_check(exchange->api->guard, exchange->http, exchange->route->right, ns, &name);
+    if (name)
+        exchange->who = arena_copy(&exchange->ask.arena, view_of(name)).data;
+    /* Also for those that may not: nobody can try many tokens. */
+    if (!passes_rate(exchange))
+        return false;
+    exchange->denied = verdict != GUARD_PASSES;
+    switch (verdict) {
     case GUARD_PASSES: return true;
     case GUARD_WRONG_HOST:
         exchange_refuse_http(exchange, 403, "wrong_host",
@@ -552,6 +575,7 @@ static void answer(void *argument, uint64_t request, const struct core_result *r
         return;
     }
     struct exchange *exchange = (struct exchange *)(uintptr_t)request;
+    exchange->token = result->token;
     if (result->outcome == HF_KEY_LEASE_EXPIRED)
         report_lease_lost(exchange);
     if (result->status == HF_OK || exchange->route->right == 0)
@@ -580,7 +604,10 @@ enum hf_status api_new(const struct api_options *options, struct api **ret_api,
     api->spaces = MAP_INIT;
     api->figures.closed = HF_STATS;
     api->core = core_new(&limits, call_order_free);
+    api->rates = options->rate.per_s > 0 ? rate_table_new(&options->rate) : NULL;
     enum hf_status status = streams_open(api, error);
+    if (status == HF_OK && options->rate.per_s > 0 && !api->rates)
+        status = error_no_memory(error);
     if (status == HF_OK)
         status =
             api->core ? pool_new(api->env, &pool, &api->pool, error) : error_no_memory(error);
@@ -604,6 +631,7 @@ void api_free(struct api *api)
     while ((space = map_seek(&api->spaces, VIEW(""), /* beyond */ false)))
         forget_space(space);
     map_release(&api->spaces);
+    rate_table_free(api->rates);
     streams_close(api);
     core_free(api->core);
     free(api);

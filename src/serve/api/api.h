@@ -13,7 +13,9 @@
 #include "serve/calls/lease_id.h"
 #include "serve/core/core.h"
 #include "serve/guard/guard.h"
+#include "serve/guard/rate.h"
 #include "serve/http/server.h"
+#include "serve/log/log.h"
 #include "serve/metrics/metrics.h"
 
 struct api;
@@ -25,6 +27,9 @@ struct api_options {
     struct span wait_max;    /* the longest wait of an acquire */
     struct lease_ids *ids;   /* the caller's */
     struct metrics *metrics; /* the caller's; api_new names its routes */
+    struct serve_log *log;   /* the caller's */
+    struct audit *audit;     /* the caller's; NULL: no audit log */
+    struct rate_limit rate;  /* of each client; 0: no limit */
     unsigned workers;
     /* A worker has ended: call api_collect on the loop soon. Any thread. */
     void (*notify)(void *argument);

@@ -163,7 +163,6 @@ static void stream_forget(struct stream *stream)
     event_reader_leave(api->events.ring, &stream->reader);
     exchange->space->events.streams--;
     exchange->space->events.till = mono_add(env_now(api->env), LISTEN_ON);
-    exchange_record(exchange, 200);
     exchange->stream = NULL;
     exchange->http = NULL;
     free(stream);
@@ -350,6 +349,7 @@ static void begin_events(struct exchange *exchange)
     stream->next = api->events.streams;
     api->events.streams = exchange->stream = stream;
     api->events.count++;
+    exchange_record(exchange, 200);
     http_stream_begin(exchange->http, "text/event-stream");
     event_reader_open(api->events.ring, &stream->reader, &text);
     if (stream_write(stream, buffer_view(&text)))

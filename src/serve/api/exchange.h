@@ -48,6 +48,7 @@ struct api {
     struct calls calls;
     struct map spaces;
     struct guard *guard;
+    struct rate_table *rates;               /* NULL: no limit */
     unsigned route_numbers[API_ROUTES_MAX]; /* in the metrics, in the order of the routes */
     bool stopping;
     atomic_bool ends_work; /* the same, for workers */
@@ -80,6 +81,10 @@ struct exchange {
     bool waits;            /* it is one of those */
     bool is_long;          /* it is counted in api->long_work */
     atomic_bool gone;      /* its client has hung up */
+    const char *who;       /* the name of the client's token; NULL: none */
+    const char *word;      /* why it was refused; NULL: it was not */
+    bool denied;           /* it was refused because its client may not do it */
+    uint64_t token;        /* the fencing token of its result; 0: none */
     struct stream *stream; /* of a request for events that is being answered */
     bool reported;         /* that it waits for a lock */
     char *sent;            /* the body of an update, */
@@ -106,6 +111,8 @@ struct route {
     void (*finish)(struct exchange *exchange, const struct core_result *result);
     bool
         whole_store; /* ... or in something that belongs to none: needs the right in all of them */
+    bool by_holders; /* clients with a lease must be able to send it: has a rate of its own */
+    bool is_routine; /* not in the audit log */
 };
 
 /* The routes, in several files. Each list ends with a row without a path. */
@@ -122,8 +129,8 @@ extern const struct route event_routes[];
 
 /* ---- What is recorded ---------------------------------------------------------------- */
 
-/* The client has been answered, or has hung up (METRICS_HUNG_UP). Before its exchange may be
- * freed. */
+/* The client is about to be answered with this status, or has hung up (METRICS_HUNG_UP): counts it,
+ * and logs it. While its HTTP request is alive. */
 void exchange_record(struct exchange *exchange, int status);
 
 /* Keeps the figures of a client that is about to be closed. */
@@ -170,6 +177,8 @@ void exchange_reply_body(struct exchange *exchange, const struct core_result *re
 /* The reply for a status, its reason and, if it says more, the outcome. */
 void exchange_refuse(struct exchange *exchange, const struct core_result *result);
 void exchange_refuse_for(struct exchange *exchange, const struct hf_error *error);
+/* 429: the client sends too many requests. */
+void exchange_refuse_rate(struct exchange *exchange, struct span wait);
 /* With a status and a word of HTTP's own: 404, 405, 401 ... */
 void exchange_refuse_http(struct exchange *exchange, int status, const char *word,
                           const char *why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* figures.c: the route /metrics, and what each request adds to its figures.
+/* figures.c: the route /metrics.
  *
  * A scrape must work while the store does not: it makes no call of the library that could block.
  * The store's clock is therefore read beside it, for the next scrape. */
@@ -7,15 +7,6 @@
 
 #define PAGE_BYTES_MAX (4 * 1024 * 1024)
 #define CLOCK_READ_MIN SPAN_S(60) /* on a network store, a reading takes three requests */
-
-void exchange_record(struct exchange *exchange, int status)
-{
-    struct api *api = exchange->api;
-    struct span took = mono_since(env_now(api->env), exchange->arrived);
-    metrics_request(api->options.metrics, exchange->number, status, took);
-    if (exchange->reported)
-        report_wait_ended(exchange, status);
-}
 
 /* ---- Clients ------------------------------------------------------------------------- */
 
@@ -53,7 +44,10 @@ static struct metrics_now figures_now(struct api *api)
                                .http = api->options.figures(api->options.argument),
                                .stats = api->figures.closed,
                                .namespaces = api->spaces.count,
-                               .losses = api->figures.losses };
+                               .losses = api->figures.losses,
+                               .streams = api->events.count };
+    if (api->options.audit)
+        now.audit_failures = audit_failures(api->options.audit);
     const struct space *space = map_seek(&api->spaces, VIEW(""), /* beyond */ false);
     while (space) {
         add_client_figures(&now.stats, space->client);

@@ -148,8 +148,8 @@ const struct route lease_routes[] = {
     { HTTP_VERB_POST, "/v1/acquire", RIGHT_LOCK, .has_space = true, .reads_body = true,
       verify_acquire, begin_acquire, finish_acquire },
     { HTTP_VERB_POST, "/v1/keepalive", RIGHT_LOCK, .has_space = true, .reads_body = true,
-      need_lease, begin_keepalive, finish_keepalive },
+      need_lease, begin_keepalive, finish_keepalive, .by_holders = true, .is_routine = true },
     { HTTP_VERB_POST, "/v1/release", RIGHT_LOCK, .has_space = true, .reads_body = true,
-      need_lease, begin_release, finish_release },
+      need_lease, begin_release, finish_release, .by_holders = true },
     { 0 },
 };

@@ -68,7 +68,9 @@ void json_next(struct buffer *json)
 void exchange_reply(struct exchange *exchange, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count, struct view body)
 {
-    struct http_header all[API_HEADERS_MAX + 2];
+    struct http_header all[API_HEADERS_MAX + 3];
+    struct trace_context trace;
+    struct view parent;
     size_t count = 0;
     if (!exchange->http)
         return;
@@ -77,6 +79,9 @@ void exchange_reply(struct exchange *exchange, int status, const char *content_t
     all[count++] = (struct http_header){ "Cache-Control", VIEW("no-store") };
     for (size_t i = 0; i < header_count && i < API_HEADERS_MAX; i++)
         all[count++] = headers[i];
+    if (http_request_header(exchange->http, "traceparent", &parent) == 1 &&
+        trace_context_read(parent, &trace))
+        all[count++] = (struct http_header){ "traceparent", trace.text };
     struct http_request *http = exchange->http;
     exchange_record(exchange, status);
     exchange->http = NULL;
@@ -146,6 +151,7 @@ static void send_refusal(struct exchange *exchange, const struct refusal *refusa
     struct buffer json = error_json(refusal->word, result->why, refusal->retry_after_s);
     char seconds[16];
     bool retries = refusal->retry_after_s > 0;
+    exchange->word = refusal->word;
     if (result->version > 0) {
         json_put_u64(&json, "current_version", result->version);
         json_put_text(&json, "current_etag", result->etag);
@@ -171,6 +177,15 @@ void exchange_refuse_for(struct exchange *exchange, const struct hf_error *error
     struct core_result result = { .status = error->status };
     snprintf(result.why, sizeof result.why, "%s", error->why);
     exchange_refuse(exchange, &result);
+}
+
+void exchange_refuse_rate(struct exchange *exchange, struct span wait)
+{
+    struct core_result result = { .status = HF_UNAVAILABLE };
+    struct refusal refusal = { 429, "too_many", (unsigned)(wait.us / 1000000) + 1 };
+    snprintf(result.why, sizeof result.why,
+             "this client sends more requests than the server allows (--rate)");
+    send_refusal(exchange, &refusal, &result);
 }
 
 void exchange_refuse_http(struct exchange *exchange, int status, const char *word,

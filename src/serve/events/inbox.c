@@ -64,12 +64,20 @@ static void put_number(struct buffer *json, const char *name, uint64_t number)
         buffer_print(json, ",\"%s\":%" PRIu64, name, number);
 }
 
+/* The records of transactions are not: their keys hold the ids of the transactions, with which
+ * anybody who may write could decide them. */
+static bool is_in_namespace(const char *key, const char *ns)
+{
+    return strncmp(key, ns, strlen(ns)) == 0 && key[strlen(ns)] == '/';
+}
+
 static void write_event(struct buffer *json, const char *ns, const struct hf_event *event)
 {
     buffer_print(json, "{\"at_ms\":%" PRId64, event->at_ms);
     put_text(json, "namespace", ns);
     put_text(json, "scope", event->scope);
-    put_text(json, "table", event->key);
+    if (is_in_namespace(event->key, ns))
+        put_text(json, "table", event->key);
     put_text(json, "holder", event->holder);
     put_number(json, "fencing_token", event->token);
     put_number(json, "count", event->count);

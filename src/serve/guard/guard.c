@@ -309,8 +309,9 @@ static bool covers_namespace(const struct token *token, const char *ns)
 }
 
 enum guard_verdict guard_check(const struct guard *guard, const struct http_request *request,
-                               unsigned right, const char *ns)
+                               unsigned right, const char *ns, const char **ret_name)
 {
+    *ret_name = NULL;
     if (!has_our_host(guard, request))
         return GUARD_WRONG_HOST;
     if (!guard->has_tokens || right == 0)
@@ -318,6 +319,7 @@ enum guard_verdict guard_check(const struct guard *guard, const struct http_requ
     const struct token *token = find_token(guard, request);
     if (!token)
         return GUARD_NO_TOKEN;
+    *ret_name = token->name;
     bool may = (token->rights & right) == right && (!ns || covers_namespace(token, ns));
     return may ? GUARD_PASSES : GUARD_NO_RIGHT;
 }

@@ -50,8 +50,9 @@ enum guard_verdict {
     GUARD_NO_RIGHT,   /* the token does not have this right in this namespace */
 };
 
-/* Without a namespace (NULL), the right in any namespace is enough. */
+/* Without a namespace (NULL), the right in any namespace is enough. *ret_name is the name of the
+ * client's token, or NULL, and is valid as long as the guard. */
 enum guard_verdict guard_check(const struct guard *guard, const struct http_request *request,
-                               unsigned right, const char *ns);
+                               unsigned right, const char *ns, const char **ret_name);
 
 #endif

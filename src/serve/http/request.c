@@ -85,6 +85,12 @@ char *http_request_take_body(struct http_request *request, size_t *ret_size)
     return data;
 }
 
+struct view http_request_client(const struct http_request *request)
+{
+    const struct peer_count *peer = request->connection->peer;
+    return (struct view){ peer->key, peer->key_size };
+}
+
 void http_request_peer(const struct http_request *request, struct http_peer *ret_peer)
 {
     const struct connection *connection = request->connection;

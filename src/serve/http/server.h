@@ -232,6 +232,10 @@ struct http_peer {
 };
 void http_request_peer(const struct http_request *request, struct http_peer *ret_peer);
 
+/* Who sends it, as connections are counted: bytes that stand for an IPv4 address, an IPv6 network
+ * of 64 bits, or a user of this machine. */
+struct view http_request_client(const struct http_request *request);
+
 /* The caller's own data. */
 void http_request_set_user(struct http_request *request, void *user);
 void *http_request_user(const struct http_request *request);

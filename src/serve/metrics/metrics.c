@@ -84,6 +84,12 @@ unsigned metrics_add_route(struct metrics *metrics, const char *path)
     return metrics->route_count++;
 }
 
+const char *metrics_route_name(const struct metrics *metrics, unsigned route)
+{
+    check(route < metrics->route_count);
+    return metrics->routes[route].label;
+}
+
 static size_t bucket_of(struct span took)
 {
     size_t i = 0;

@@ -36,6 +36,9 @@ void metrics_free(struct metrics *metrics);
  * routes; any more are counted under 0. */
 unsigned metrics_add_route(struct metrics *metrics, const char *path);
 
+/* Its name: "locks_break". */
+const char *metrics_route_name(const struct metrics *metrics, unsigned route);
+
 #define METRICS_HUNG_UP 0 /* instead of a status: the client left before the reply */
 
 /* A request has been answered with this HTTP status. */
@@ -72,6 +75,8 @@ struct metrics_now {
     struct hf_stats stats; /* the sum over all clients, closed ones included */
     size_t namespaces;
     uint64_t losses; /* requests that learned that their lease had ended */
+    size_t streams;  /* of events */
+    uint64_t audit_failures;
 };
 
 /* Appends the page: OpenMetrics 1.0, or the Prometheus text format 0.0.4. The loop only. */
