@@ -322,6 +322,32 @@ STORY(a_release_during_a_poll_is_followed_by_another, { "acquire 1 k", "begin 1"
 
 /* ---- Hang-ups ------------------------------------------------------------------------ */
 
+STORY(a_release_of_a_path_wakes_the_trees_above, { "acquire 1 n/tree:/", "begin 1" },
+      { "acquire 2 n/tree:/a", "begin 2" }, { "acquire 3 n/tree:/ab", "begin 3" },
+      { "acquire 4 m/tree:/a", "begin 4" }, { "acquire 5 n/path:/a", "begin 5" },
+      { "end 1 held", "" }, { "end 2 held", "" }, { "end 3 held", "" }, { "end 4 held", "" },
+      { "end 5 held", "" }, { "free 6 n/path:/a/b", "work 6" },
+      { "end 6 ok", "free 6, 6=ok, poll 2, poll 1" })
+
+STORY(a_release_of_a_tree_wakes_what_is_below, { "acquire 1 n/path:/a/x", "begin 1" },
+      { "acquire 2 n/tree:/a/y", "begin 2" }, { "acquire 3 n/path:/a", "begin 3" },
+      { "acquire 4 n/path:/ab", "begin 4" }, { "acquire 5 n/named:a", "begin 5" },
+      { "end 1 held", "" }, { "end 2 held", "" }, { "end 3 held", "" }, { "end 4 held", "" },
+      { "end 5 held", "" }, { "free 6 n/tree:/a", "work 6" },
+      { "end 6 ok", "free 6, 6=ok, poll 3, poll 1, poll 2" })
+
+STORY(a_release_of_a_range_wakes_ranges_and_the_inode,
+      { "acquire 1 n/range:7:0-10", "begin 1" }, { "acquire 2 n/inode:7", "begin 2" },
+      { "acquire 3 n/range:70:0-10", "begin 3" }, { "end 1 held", "" }, { "end 2 held", "" },
+      { "end 3 held", "" }, { "free 4 n/range:7:5-20", "work 4" },
+      { "end 4 ok", "free 4, 4=ok, poll 2, poll 1" }, { "end 1 held", "" },
+      { "end 2 held", "" }, { "free 5 n/inode:7", "work 5" },
+      { "end 5 ok", "free 5, 5=ok, poll 2, poll 1" })
+
+STORY(a_place_that_is_given_up_wakes_those_that_overlap, { "acquire 1 n/tree:/a", "begin 1" },
+      { "acquire 2 n/path:/a/b", "begin 2" }, { "end 1 held", "" }, { "end 2 held", "" },
+      { "hangup 1", "cancel 1" }, { "end 1 ok", "free 1, poll 2" })
+
 STORY(a_parked_waiter_that_hangs_up_is_gone, { "acquire 1 k", "begin 1" },
       { "acquire 2 k", "" }, { "hangup 2", "free 2" }, { "hangup 2", "" },
       { "end 1 ok", "free 1, 1=ok" })
@@ -672,6 +698,10 @@ int main(void)
         cmocka_unit_test(a_failure_is_answered_and_the_next_one_asks),
         cmocka_unit_test(a_release_polls_at_once),
         cmocka_unit_test(a_release_during_a_poll_is_followed_by_another),
+        cmocka_unit_test(a_release_of_a_path_wakes_the_trees_above),
+        cmocka_unit_test(a_release_of_a_tree_wakes_what_is_below),
+        cmocka_unit_test(a_release_of_a_range_wakes_ranges_and_the_inode),
+        cmocka_unit_test(a_place_that_is_given_up_wakes_those_that_overlap),
         cmocka_unit_test(a_parked_waiter_that_hangs_up_is_gone),
         cmocka_unit_test(a_place_is_cancelled_before_the_next_waiter_asks),
         cmocka_unit_test(a_grant_for_a_client_that_has_hung_up_is_given_back),

@@ -195,7 +195,9 @@ static enum hf_status give_to_core(struct exchange *exchange, struct lease_task 
     struct core_retry retry = { retry_id(exchange, space), 0 };
     enum hf_status status;
     retry.content = retry.id.size > 0 ? content_hash(exchange, task) : 0;
-    buffer_print(&resource, "%s/%s%s", exchange->ask.ns, task->is_key ? "named:" : "",
+    /* A scope without a kind is a name, like a key. */
+    bool is_name = task->is_key || !strchr(exchange_scope(exchange), ':');
+    buffer_print(&resource, "%s/%s%s", exchange->ask.ns, is_name ? "named:" : "",
                  exchange_scope(exchange));
     if (resource.failed || space->failed) {
         status = error_set(error, HF_INVALID, "the names are too long");

@@ -164,11 +164,19 @@ void acquire_call_ended(struct core *core, struct core_op *op,
  * asks. */
 void acquire_leave(struct core *core, struct core_op *op);
 
-/* The resource may have become free. */
+/* The resource may have become free: its line goes on, and those that overlap with it do. */
 void line_wake(struct core *core, struct view resource);
+
+/* The same for its own line alone. */
+void line_wake_one(struct core *core, struct view resource);
 
 /* A poll is due. */
 void line_poll(struct core *core, struct core_line *line);
+
+/* ---- overlap.c ----------------------------------------------------------------------- */
+
+/* Wakes the lines of other resources that overlap with this one, which may have become free. */
+void overlap_wake(struct core *core, struct view resource);
 
 /* ---- memory.c ------------------------------------------------------------------------ */
 

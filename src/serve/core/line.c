@@ -120,7 +120,7 @@ void line_poll(struct core *core, struct core_line *line)
     start_poll(core, line);
 }
 
-void line_wake(struct core *core, struct view resource)
+void line_wake_one(struct core *core, struct view resource)
 {
     struct core_line *line = map_get(&core->lines, resource);
     bool wakes = RULE(RELEASE_WAKES_THE_LINE) && line;
@@ -128,6 +128,12 @@ void line_wake(struct core *core, struct view resource)
         start_poll(core, line);
     else if (wakes)
         line->again = true; /* the call under way may have seen the table before */
+}
+
+void line_wake(struct core *core, struct view resource)
+{
+    line_wake_one(core, resource);
+    overlap_wake(core, resource);
 }
 
 /* A place in the store's queue, which is polled from now on. */
@@ -205,8 +211,9 @@ void acquire_call_ended(struct core *core, struct core_op *op, const struct core
     enum hf_status status = result->status;
     bool gives_up = op->state == OP_LEAVING || op->state == OP_GIVING_BACK;
     if (gives_up) {
+        overlap_wake(core, op->resource);
         if (!op->line) /* otherwise the next in line asks anyway */
-            line_wake(core, op->resource);
+            line_wake_one(core, op->resource);
         acquire_leave(core, op);
         return;
     }
