@@ -4,8 +4,8 @@
  * round. It guards against waiters that learn this only from their next poll, and against a release
  * that looks at all lines: they are found by the order of their names.
  *
- * Resources are "NAMESPACE/KIND:REST". Only the kinds path, tree, inode and range overlap with other
- * resources. */
+ * Resources are "NAMESPACE/KIND:REST". Only the kinds path, tree, inode and range overlap with
+ * other resources. */
 #include "serve/core/core_inside.h"
 
 #include <string.h>
