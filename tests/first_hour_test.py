@@ -161,9 +161,12 @@ def _(s):
 
 @it("a text that is no URL, and a kind that there is not, are told with every kind that there is")
 def _(s):
-    for url in ("/srv/x", "", "nonsense", "azure2://x", "https://x/y"):
+    for url in ("/srv/x", "", "nonsense", "azure2://x", "ftp://x/y"):
         text = fails(s, "INVALID", "store", "ls", "--store", url)
-        true("use sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:" in text, text)
+        true("use sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, http://HOST:PORT, https://HOST:PORT, "
+             "unix:PATH or mem:" in text, text)
+    text = fails(s, "INVALID", "store", "ls", "--store", "https://x/y")
+    true("the URL of a server is https://HOST:PORT; that of a bucket is s3://" in text, text)
 
 
 @it("on a terminal who writes to the default store is told once that nobody shares it")

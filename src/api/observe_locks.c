@@ -4,6 +4,7 @@
 #include "api/lease_info.h"
 #include "base/options.h"
 #include "lock/handle.h"
+#include "lock/server.h"
 
 #include <stdio.h>
 
@@ -67,6 +68,21 @@ static enum hf_status list_table(void *argument, const struct table_snapshot *si
     return visit_leases(sight, list_lease, listing, error);
 }
 
+static bool list_served(void *argument, const struct hf_lease_info *lease)
+{
+    struct listing *listing = argument;
+    bool wanted = lease->place > 0 ? listing->options.waiting : true;
+    return !wanted || listing->reader.each(listing->reader.argument, lease);
+}
+
+static enum hf_status list_at_server(struct hf_client *client, struct listing *listing,
+                                     struct hf_error *error)
+{
+    struct server_list list = { client, listing->start, list_served, listing, false };
+    enum hf_status status = list_proceeds(&listing->options, listing->reader.argument, error);
+    return status == HF_OK ? client_server(client)->list(&list, error) : status;
+}
+
 enum hf_status hf_locks_list(struct hf_client *client, const char *start,
                              const struct hf_list_options *options, hf_each_lease *each,
                              void *argument, struct hf_error *error)
@@ -80,6 +96,8 @@ enum hf_status hf_locks_list(struct hf_client *client, const char *start,
         READ_OPTIONS(HF_LIST_OPTIONS, options, &listing.options, &why) != HF_OK)
         return error_tell(error, why.status, &why);
     listing.start = view_of(start);
+    if (client_server(client))
+        return error_tell(error, list_at_server(client, &listing, &why), &why);
     table_reader_init(&look, client);
     enum hf_status status = table_reader_list(&look, listing.start, list_table, &listing, &why);
     table_reader_release(&look);
@@ -167,6 +185,32 @@ static enum hf_status show_table(void *argument, const struct table_snapshot *si
     return status;
 }
 
+static bool show_served(void *argument, const struct hf_lease_info *lease)
+{
+    struct showing *showing = argument;
+    struct hf_lease_info shown = *lease;
+    if (lease->scope_count == 0 || strcmp(lease->scopes[0], showing->info.scope) != 0)
+        return true;
+    shown.relation = HF_RELATION_OF_SCOPE;
+    showing->info.absent = false;
+    if (shown.token >= showing->info.next_token)
+        showing->info.next_token = shown.token + 1;
+    return !showing->reader.each || showing->reader.each(showing->reader.argument, &shown);
+}
+
+/* A server does not show tables: only what is held and waited for, of this scope alone. */
+static enum hf_status show_at_server(struct hf_client *client, struct showing *showing,
+                                     struct hf_error *error)
+{
+    struct server_list list = { client, view_of(showing->info.scope), show_served, showing,
+                                false };
+    showing->info.absent = true;
+    enum hf_status status = client_server(client)->list(&list, error);
+    if (status == HF_OK)
+        write_caller_report(showing->table, &showing->info, sizeof showing->info);
+    return status;
+}
+
 enum hf_status hf_locks_show(struct hf_client *client, const char *scope,
                              struct hf_table_info *table, hf_each_lease *each,
                              hf_each_audit *audit, void *argument, struct hf_error *error)
@@ -186,6 +230,8 @@ enum hf_status hf_locks_show(struct hf_client *client, const char *scope,
     if (status != HF_OK)
         return error_tell(error, status, &why);
     scope_text(&showing.scope, showing.info.scope);
+    if (client_server(client))
+        return error_tell(error, show_at_server(client, &showing, &why), &why);
     table_reader_init(&look, client);
     status = table_reader_read(&look, view_of(showing.info.table), show_table, &showing, &why);
     table_reader_release(&look);
@@ -264,16 +310,44 @@ static enum hf_status report_blockers(void *argument, const struct table_snapsho
     return status;
 }
 
+static bool report_served(void *argument, const struct hf_lease_info *lease)
+{
+    struct blocking *blocking = argument;
+    char scope[HF_SCOPE_TEXT_MAX];
+    scope_text(&blocking->lock->scopes[0], scope);
+    if (lease->place > 0 || lease->scope_count == 0 || strcmp(lease->scopes[0], scope) != 0)
+        return true;
+    blocking->blocked++;
+    blocking->each(blocking->argument, scope, lease);
+    return false;
+}
+
+static enum hf_status find_at_server(struct blocking *blocking, struct hf_error *error)
+{
+    struct hf_lock *lock = blocking->lock;
+    char scope[HF_SCOPE_TEXT_MAX];
+    if (lock->scope_count == 0)
+        return HF_OK;
+    scope_text(&lock->scopes[0], scope);
+    struct server_list list = { lock->client, view_of(scope), report_served, blocking, false };
+    return client_server(lock->client)->list(&list, error);
+}
+
 static enum hf_status find_in_table(struct blocking *blocking, table_snapshot_fn *find,
                                     struct hf_error *error)
 {
     struct hf_error why;
     struct table_reader look;
-    table_reader_init(&look, blocking->lock->client);
-    look.briefly = true;
-    enum hf_status status =
-        table_reader_read(&look, doc_key(blocking->lock->ref->doc), find, blocking, &why);
-    table_reader_release(&look);
+    enum hf_status status;
+    if (client_server(blocking->lock->client)) {
+        status = find_at_server(blocking, &why);
+    } else {
+        table_reader_init(&look, blocking->lock->client);
+        look.briefly = true;
+        status =
+            table_reader_read(&look, doc_key(blocking->lock->ref->doc), find, blocking, &why);
+        table_reader_release(&look);
+    }
     if (status == HF_OK && blocking->blocked == 0 && !blocking->done)
         status = HF_NOT_FOUND;
     if (status == HF_NOT_FOUND)

@@ -2,6 +2,7 @@
 /* open.c: opens stores by URL, and clients on them, in the real env. The simulator does not
  * link this file and creates its clients with client_new. */
 #include "base/options.h"
+#include "client/client.h"
 #include "lock/client.h"
 #include "store/handle.h"
 #include "store/s3/s3.h"
@@ -87,6 +88,8 @@ static enum hf_status open_client(struct hf_store *handle, struct hf_client_opti
     enum hf_status status = store_handle_check_locks(handle, error);
     if (status == HF_OK)
         status = client_new_on(handle, &options, ret_client, error);
+    if (status == HF_OK)
+        client_use_server(*ret_client);
     return status;
 }
 

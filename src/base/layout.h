@@ -36,6 +36,7 @@
 #define LAYOUT_PATHS             "/paths.json"
 #define LAYOUT_PAGES_FOLDER      "/paths/"
 #define LAYOUT_PATHS_START       "/paths"
+#define LAYOUT_SCOPE_FOLDER      "/scope/" /* in leases of a server; no object has such a key */
 #define LAYOUT_CHUNK_FOLDER      "metadata/"
 #define LAYOUT_CHUNK_TABLE       "/compaction-leases.json"
 #define LAYOUT_CHUNK_LEASES      "metadata/compaction-leases.json"

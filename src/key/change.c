@@ -587,13 +587,24 @@ static void change_unsent(struct table_hook *hook)
     memcpy(change->over, change->before.over, sizeof change->over);
 }
 
+/* A server has granted the key, and says which version it has. */
+static void change_granted(struct table_hook *hook, const struct server_grant *grant)
+{
+    struct change *change = (struct change *)(void *)hook;
+    struct state_version now = { .number = grant->version };
+    struct view etag = view_first(grant->etag, NONCE_SIZE);
+    memcpy(now.etag, etag.data, etag.size);
+    change->state.now = now;
+}
+
 void change_init(struct change *change, enum change_kind kind)
 {
-    *change = (struct change){
-        .hook = { .before = change_before, .after = change_after, .unsent = change_unsent },
-        .kind = kind,
-        .text = BUFFER_INIT(TABLE_STATE_MAX)
-    };
+    *change = (struct change){ .hook = { .before = change_before,
+                                         .after = change_after,
+                                         .unsent = change_unsent,
+                                         .granted = change_granted },
+                               .kind = kind,
+                               .text = BUFFER_INIT(TABLE_STATE_MAX) };
     state_init(&change->state);
 }
 
@@ -626,6 +637,8 @@ enum hf_status change_ask(struct table_ref *ref, struct change *change,
                           struct mono_time deadline, struct hf_error *error)
 {
     struct request request;
+    if (client_server(ref->client))
+        return client_server(ref->client)->change(ref, change, deadline, error);
     request_init(&request, ref, TABLE_KEEP, deadline);
     request.hook = &change->hook;
     enum hf_status status = table_ref_ask(ref, (struct request *[]){ &request }, 1);

@@ -70,6 +70,8 @@ enum hf_status key_new_for(struct hf_client *client, const char *name,
     enum hf_status status = split_key_options(options, &staged, &lock_options, error);
     if (status == HF_OK)
         status = name_check(view_of(name), error);
+    if (status == HF_OK && staged)
+        status = client_needs_bucket(client, "a key whose changes are staged", error);
     if (status != HF_OK)
         return status;
     snprintf(scope, sizeof scope, "named:%s", name);

@@ -9,6 +9,7 @@
 #include "key/record.h"
 #include "lock/background.h"
 #include "lock/handle.h"
+#include "lock/server.h"
 
 struct hf_key {
     struct hf_client *client;

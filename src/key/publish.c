@@ -261,7 +261,8 @@ static void draw_version(struct update *update)
 {
     struct hf_key *key = update->key;
     const struct content *content = update->content;
-    bool has_body = !content->removed && content->size > STATE_INLINE_MAX;
+    bool has_body = !content->removed && content->size > STATE_INLINE_MAX &&
+                    !client_server(key->client); /* a server gets the whole state */
     update->version = (struct state_version){ .token = update->lease.token,
                                               .size = content->size,
                                               .at = env_wall(client_env(key->client)),
@@ -484,6 +485,27 @@ enum hf_status hf_key_update(struct hf_key *key, const void *data, size_t size,
     return update_state(key, &content, when, info, error);
 }
 
+/* A server gets a state in one request, so it must fit into memory. */
+static enum hf_status update_from_memory(struct hf_key *key, int fd, uint64_t size,
+                                         const struct hf_key_if *when, struct hf_key_info *info,
+                                         struct hf_error *error)
+{
+    struct buffer bytes = BUFFER_INIT(BODY_BYTES_MAX);
+    size_t got = 0;
+    enum hf_status status = HF_OK;
+    if (size > BODY_BYTES_MAX)
+        return error_set(error, HF_INVALID, "the file is too large for a server");
+    if (!buffer_reserve(&bytes, (size_t)size))
+        return error_no_memory(error);
+    status = file_read_at(fd, bytes.data, (size_t)size, 0, &got, error);
+    if (status == HF_OK && got != size)
+        status = error_set(error, HF_INVALID, "the file changed while it was being read");
+    if (status == HF_OK)
+        status = hf_key_update(key, bytes.data, got, when, info, error);
+    buffer_release(&bytes);
+    return status;
+}
+
 enum hf_status hf_key_update_file(struct hf_key *key, int fd, const struct hf_key_if *when,
                                   struct hf_key_info *info, struct hf_error *error)
 {
@@ -497,6 +519,8 @@ enum hf_status hf_key_update_file(struct hf_key *key, int fd, const struct hf_ke
         return status;
     if (content.size > OBJECT_BYTES_MAX)
         return error_set(error, HF_INVALID, "the file is too large for one object");
+    if (content.size > STATE_INLINE_MAX && client_server(key->client))
+        return update_from_memory(key, fd, content.size, when, info, error);
     if (content.size > STATE_INLINE_MAX)
         return update_state(key, &content, when, info, error);
     status = file_read_at(fd, bytes, sizeof bytes, 0, &size, error);

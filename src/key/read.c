@@ -251,6 +251,19 @@ static enum hf_status read_once(struct table_ref *ref, struct view name,
     return status;
 }
 
+static enum hf_status read_at_server(struct hf_client *client, struct view name,
+                                     const struct sink *sink, struct hf_key_info *info,
+                                     struct hf_error *error)
+{
+    struct buffer whole = BUFFER_INIT(BODY_BYTES_MAX);
+    struct buffer *body = sink->fd >= 0 ? &whole : sink->body;
+    enum hf_status status = client_server(client)->read_state(client, name, body, info, error);
+    if (status == HF_OK && sink->fd >= 0)
+        status = file_write_at(sink->fd, buffer_view(&whole), 0, error);
+    buffer_release(&whole);
+    return status;
+}
+
 /* If the body is missing, the document is read again. If it still names that body, no writer has
  * replaced it, so the state is lost. */
 static enum hf_status read_with_retries(struct hf_client *client, struct view name,
@@ -261,6 +274,8 @@ static enum hf_status read_with_retries(struct hf_client *client, struct view na
     struct table_ref *ref;
     bool gone = true;
     enum hf_status status = key_document(view_of(client_ns(client)), name, document, error);
+    if (status == HF_OK && client_server(client))
+        return read_at_server(client, name, sink, info, error);
     if (status == HF_OK)
         status = table_ref_take(client, view_of(document), &ref, error);
     if (status != HF_OK)
@@ -377,7 +392,10 @@ enum hf_status key_describe(struct hf_client *client, const char *name,
         key_document(view_of(client_ns(client)), view_of(name), document, &why);
     if (status == HF_OK)
         status = table_ref_take(client, view_of(document), &ref, &why);
-    if (status == HF_OK) {
+    if (status == HF_OK && client_server(client)) {
+        status = client_server(client)->describe(client, view_of(name), &description, &why);
+        table_ref_drop(ref);
+    } else if (status == HF_OK) {
         state_init(&view.state);
         status = describe_key(ref, &view, &why);
         state_release(&view.state);

@@ -167,6 +167,7 @@ enum hf_status client_new_beside(struct hf_client *client, struct view ns,
     if (status == HF_OK) {
         (*ret_client)->space.settings = client->space.settings;
         (*ret_client)->hour = client->hour;
+        (*ret_client)->server = client->server;
     }
     if (status == HF_OK && client->handle)
         status = place_client(ret_client, client->handle, error);
@@ -195,6 +196,27 @@ struct env *client_env(const struct hf_client *client)
 struct store *client_store(const struct hf_client *client)
 {
     return client->store;
+}
+
+const struct server_ops *client_server(const struct hf_client *client)
+{
+    return client->server;
+}
+
+void client_set_server(struct hf_client *client, const struct server_ops *server)
+{
+    client->server = server;
+}
+
+enum hf_status client_needs_bucket(const struct hf_client *client, const char *what,
+                                   struct hf_error *error)
+{
+    if (!client->server)
+        return HF_OK;
+    return error_set(error, HF_UNSUPPORTED,
+                     "this store is a server; %s needs the bucket itself: use the URL of the "
+                     "store that the server uses",
+                     what);
 }
 
 bool client_is_remote(const struct hf_client *client)
@@ -338,7 +360,7 @@ static struct table_ref *table_ref_new_locked(struct hf_client *client, struct v
     ref->client = client;
     ref->space = space_of(client, key);
     ref->kind = table_kind_of(key);
-    ref->in_index = expiry_has(client, key);
+    ref->in_index = !client->server && expiry_has(client, key);
     const struct doc_type *type = ref->space->of_shards ? &shard_doc_type : &table_doc_type;
     if (doc_new(client->store, &client->clock, key, type, ref->space, &ref->doc, NULL) !=
         HF_OK) {

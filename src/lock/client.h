@@ -143,6 +143,7 @@ struct request;
 /* A hook for data that is kept in a table beside its leases (src/key) and is changed in the same
  * writes. Each function may be NULL. The first two are pure, are called once per attempt, and set
  * *changed if the table must be written. */
+struct server_grant;
 struct table_hook {
     /* Called before the leases change. Returns OK, or a refusal that leaves them unchanged. */
     enum hf_status (*before)(struct table_hook *hook, struct lease_table *table,
@@ -155,6 +156,9 @@ struct table_hook {
 
     /* What the last call of `before` has changed was certainly not written. */
     void (*unsent)(struct table_hook *hook);
+
+    /* Instead of the others, if a server has granted the lease (lock/server.h). */
+    void (*granted)(struct table_hook *hook, const struct server_grant *grant);
 };
 
 /* An operation on a table, as an operation on its document. */
@@ -164,13 +168,21 @@ struct request {
     struct table_op table;
     struct table_hook *hook; /* may be NULL */
     enum sweep_mode mode;
-    bool *blocked;              /* may be NULL: for each wanted scope, whether it is blocked */
-    bool taken;                 /* a release found that the lease had expired or been broken */
-    struct session_bells bells; /* of the waiters that the last attempt gave their turn */
+    bool *blocked;               /* may be NULL: for each wanted scope, whether it is blocked */
+    bool taken;                  /* a release found that the lease had expired or been broken */
+    struct queue_waiter *waiter; /* of a wait at a server: its cancellation ends the wait */
+    struct session_bells bells;  /* of the waiters that the last attempt gave their turn */
 
     struct lease_settings settings;  /* of the table */
     char granted_by[NONCE_SIZE + 1]; /* the nonce of the attempt that granted or renewed */
     struct span ttl;                 /* of the lease that was granted or renewed */
+
+    /* Set by a server, which has granted or renewed the lease; t0 is 0 otherwise. The id is the
+     * server's own, and replaces the one that we have asked with. */
+    struct {
+        struct mono_time t0, until;
+        char id[NONCE_SIZE + 1];
+    } served;
 };
 
 /* A `deadline` of zero means REQUEST_TIME from now. */

@@ -14,6 +14,7 @@
 #include "lock/client.h"
 #include "lock/fenced.h"
 #include "lock/keeper.h"
+#include "lock/server.h"
 #include "store/session.h"
 
 #include <stdatomic.h>
@@ -21,7 +22,8 @@
 struct hf_client {
     struct env *env;
     struct store *store;
-    bool counts; /* it observes its own store */
+    bool counts;                     /* it observes its own store */
+    const struct server_ops *server; /* NULL: the store has objects */
     /* The store handle used by public functions, kept open; NULL: the caller owns the store. */
     struct hf_store *handle;
     struct doc_clock clock;

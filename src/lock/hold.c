@@ -270,6 +270,9 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
     if (note && !table_takes_note(view_of(note)))
         return error_set(error, HF_INVALID, "a note must be JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
+    if (kind != TABLE_RELEASE &&
+        client_needs_bucket(lock->client, "recording how work ended", error) != HF_OK)
+        return HF_UNSUPPORTED;
     client_active(lock->client);
     env_mutex_lock(&lock->calls);
     if (lock_begin_end(lock, kind, view_of(note ? note : ""), &request, &over, &why)) {
@@ -554,6 +557,9 @@ static enum hf_status parse_lease(const struct hf_client *client, const char *te
         return status;
     struct view key = ret_name->key, rest = key;
     bool common = table_key_is_of_chunks(key) || table_key_is_of_shard(key);
+    if (table_key_is_at_server(key) && !client->server)
+        return error_set(error, HF_MISMATCH,
+                         "the lease was granted by a server: use the URL of the server");
     /* Tokens of another namespace belong to another epoch, which only a client of that namespace
      * knows. */
     if (!common && !view_equal(view_cut(&rest, '/'), view_of(client->space.ns)))
@@ -657,6 +663,17 @@ static void name_lease(struct hf_lock *lock, const struct lease_name *name)
     env_mutex_unlock(&lock->client->keeper.mutex);
 }
 
+/* A server does not say what a lease covers; the lease's table does. False if out of memory. */
+static bool name_scope_at_server(struct hf_lock *lock)
+{
+    struct scope scope;
+    if (!table_scope_at_server(&lock->client->space, doc_key(lock->ref->doc), &scope))
+        return true;
+    lock->scopes = scopes_copy(&scope, 1);
+    lock->scope_count = lock->scopes ? 1 : 0;
+    return lock->scopes != NULL;
+}
+
 enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
                              const struct hf_lock_options *options, struct hf_lock **ret_lock,
                              struct hf_error *error)
@@ -688,10 +705,12 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
     }
     lock->adopted = true;
     memcpy(lock->id, name.id.data, name.id.size);
-    if (used.unconfirmed) {
+    if (client->server && !name_scope_at_server(lock))
+        status = error_no_memory(error);
+    if (status == HF_OK && used.unconfirmed) {
         name_lease(lock, &name);
         status = error_clear(error);
-    } else {
+    } else if (status == HF_OK) {
         status = keeper_start_for(lock, error);
         if (status == HF_OK)
             status = adopt_lease(lock, &name, error);

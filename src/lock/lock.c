@@ -118,9 +118,11 @@ static enum hf_status refuse_two_tables(const struct hf_client *client, const st
 /* Parses the scopes into one allocation that also holds their texts, and finds their table, which
  * must be the same for all. */
 static enum hf_status read_scopes(struct hf_client *client, const char *const *texts,
-                                  size_t count, struct scope **ret_scopes,
+                                  size_t count, enum hf_mode mode, struct scope **ret_scopes,
                                   char key[KEY_BYTES_MAX + 1], struct hf_error *error)
 {
+    if (count > 1 && client_needs_bucket(client, "a lock of several scopes", error) != HF_OK)
+        return HF_UNSUPPORTED;
     size_t bytes = count * sizeof(struct scope);
     for (size_t i = 0; i < count; i++)
         bytes += strlen(texts[i]);
@@ -134,7 +136,10 @@ static enum hf_status read_scopes(struct hf_client *client, const char *const *t
         memcpy(copy, texts[i], text.size);
         copy += text.size;
         enum hf_status status = scope_parse(text, &scopes[i], error);
-        if (status == HF_OK)
+        if (status == HF_OK && client->server)
+            status = table_key_at_server(&client->space, &scopes[i], mode == HF_EXCLUSIVE, key,
+                                         error);
+        else if (status == HF_OK)
             status = table_key(&client->space, &scopes[i], i == 0 ? key : other, error);
         if (status == HF_OK && i > 0 && strcmp(key, other) != 0)
             status = refuse_two_tables(client, &scopes[0], &scopes[i], error);
@@ -182,8 +187,11 @@ enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *sco
         read_caller_options("HF_LOCK_OPTIONS", options, &used, sizeof used, error);
     if (status == HF_OK)
         status = check_lock_options(&used, error);
+    if (status == HF_OK && (used.once_per_ms > 0 || used.note || used.output))
+        status =
+            client_needs_bucket(client, "a lock with a note, an output or once_per", error);
     if (status == HF_OK)
-        status = read_scopes(client, scopes, count, &parsed, key, error);
+        status = read_scopes(client, scopes, count, used.mode, &parsed, key, error);
     if (status != HF_OK)
         return status;
     bool *blocked = calloc(2 * count, sizeof *blocked);
@@ -246,6 +254,8 @@ bool lock_hold_granted(struct hf_lock *lock, const struct request *request)
     env_mutex_lock(&keeper->mutex);
     lock->token = request->table.granted;
     lock->ttl = request->ttl;
+    if (request->served.id[0])
+        memcpy(lock->id, request->served.id, sizeof request->served.id);
     lock->gone = HF_OK;
     lock->given_back = lock->unconfirmed = false;
     lock->depth = 1;
@@ -361,6 +371,7 @@ static void init_grant_request(struct hf_lock *lock, bool wait, struct mono_time
     /* The reply goes into the second half of the array, because hf_lock_blocked may be reading the
      * first half. */
     request->blocked = lock->blocked + lock->scope_count;
+    request->waiter = wait ? &lock->waiter : NULL;
 }
 
 enum hf_status lock_finish_acquire(struct hf_lock *lock, struct request *request,
@@ -570,10 +581,25 @@ static enum hf_status ask_until_answered(struct hf_lock *lock, struct mono_time 
     return status;
 }
 
+/* The server keeps the place in the queue, as long as the connection is there. */
+static enum hf_status wait_at_server(struct hf_lock *lock, struct mono_time deadline,
+                                     struct hf_error *error)
+{
+    draw_id(lock);
+    enum hf_status status = wait_queue_enter(lock->ref, &lock->waiter, error);
+    if (status != HF_OK)
+        return status;
+    status = request_grant(lock, /* wait */ true, deadline, error);
+    wait_queue_leave(lock->ref, &lock->waiter);
+    return status == HF_CANCELLED && is_closed(lock->client) ? refuse_closed(error) : status;
+}
+
 /* Requests the lock, and waits until the deadline. */
 static enum hf_status wait_for_grant(struct hf_lock *lock, struct mono_time deadline,
                                      struct hf_error *error)
 {
+    if (lock->client->server)
+        return wait_at_server(lock, deadline, error);
     enum hf_status status = ask_until_answered(lock, deadline, error);
     while (status == HF_HELD) {
         enum wait_queue_news news = wait_queue_wait(lock->ref, &lock->waiter, deadline);
@@ -619,6 +645,8 @@ enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error)
     enum hf_status status = may_ask(lock, &held, error);
     if (status == HF_OK && !held)
         table_ref_await_ended(lock->ref);
+    if (status == HF_OK && !held)
+        status = client_needs_bucket(lock->client, "waiting in steps", error);
     if (status == HF_OK && !held)
         status = join_queue(lock, (struct mono_time){ MOMENT_FAR }, error);
     env_mutex_unlock(&lock->calls);

@@ -291,11 +291,26 @@ static enum hf_status send_again(struct table_ref *ref, struct request *const *r
     return kept > 0 ? send_requests(ref, ops, lacking, kept) : HF_OK;
 }
 
+/* The first status that is not OK, as that of doc_update_many. */
+static enum hf_status ask_server(struct table_ref *ref, struct request *const *requests,
+                                 size_t count)
+{
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < count; i++) {
+        ref->client->server->ask(ref, requests[i]);
+        if (status == HF_OK)
+            status = requests[i]->op.error.status;
+    }
+    return status;
+}
+
 enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *requests,
                              size_t count)
 {
     struct doc_op *ops[RENEW_BATCH_MAX];
     check(count > 0 && count <= RENEW_BATCH_MAX);
+    if (ref->client->server)
+        return ask_server(ref, requests, count);
     for (size_t i = 0; i < count; i++)
         ops[i] = &requests[i]->op;
     enum hf_status status = send_requests(ref, ops, requests, count);
@@ -339,6 +354,8 @@ enum hf_status table_refs_ask_together(const struct beside_tables *beside,
 
 struct validity request_validity(const struct request *request)
 {
+    if (request->served.t0.us > 0)
+        return (struct validity){ .t0 = request->served.t0, .until = request->served.until };
     const struct doc_attempt *attempt =
         doc_attempt_of(&request->op, view_of(request->granted_by));
     struct evidence then = { .now = attempt->t0 };

@@ -85,6 +85,41 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
     return HF_OK;
 }
 
+enum hf_status table_key_at_server(const struct table_space *space, const struct scope *scope,
+                                   bool exclusive, char ret_key[KEY_BYTES_MAX + 1],
+                                   struct hf_error *error)
+{
+    char text[SCOPE_TEXT_MAX + 1];
+    if (scope->kind > SCOPE_RANGE)
+        return error_set(error, HF_UNSUPPORTED,
+                         "this store is a server; a lock on '%.60s' needs the bucket itself",
+                         scope_text(scope, text));
+    if (scope->kind == SCOPE_NAMED && exclusive)
+        return table_key(space, scope, ret_key, error);
+    int size = snprintf(ret_key, KEY_BYTES_MAX + 1, "%s" LAYOUT_SCOPE_FOLDER "%s", space->ns,
+                        scope_text(scope, text));
+    if (size < 0 || size > KEY_BYTES_MAX)
+        return error_set(error, HF_INVALID, "the name is too long for a key");
+    return HF_OK;
+}
+
+/* The scope after <ns> LAYOUT_SCOPE_FOLDER; false if the key is another one. */
+static bool cut_scope(struct view key, struct scope *ret_scope)
+{
+    struct view rest = key;
+    struct view path = view_from(key, view_cut(&rest, '/').size);
+    return view_starts_with(path, VIEW(LAYOUT_SCOPE_FOLDER)) &&
+           scope_parse(view_from(path, strlen(LAYOUT_SCOPE_FOLDER)), ret_scope, NULL) ==
+               HF_OK &&
+           ret_scope->kind <= SCOPE_RANGE;
+}
+
+bool table_key_is_at_server(struct view key)
+{
+    struct scope ignored;
+    return cut_scope(key, &ignored);
+}
+
 /* Removes a suffix; false if the text does not end with it. */
 static bool cut_end(struct view *whole, struct view end)
 {
@@ -137,7 +172,7 @@ bool table_key_is_ours(struct view key)
         return true;
     if (layout_namespace_reserved(ns))
         return false;
-    if (view_equal(path, VIEW(LAYOUT_PATHS)))
+    if (view_equal(path, VIEW(LAYOUT_PATHS)) || table_key_is_at_server(key))
         return true;
     if (!cut_end(&name, VIEW(".json")))
         return false;
@@ -163,6 +198,20 @@ bool name_of_table(struct view ns, struct view key, char ret_name[NAME_BYTES_MAX
         return false;
     memcpy(ret_name, name.data, name.size);
     ret_name[name.size] = '\0';
+    return true;
+}
+
+bool table_scope_at_server(const struct table_space *space, struct view key,
+                           struct scope *ret_scope)
+{
+    char name[NAME_BYTES_MAX + 1];
+    if (cut_scope(key, ret_scope))
+        return true;
+    if (!name_of_table(view_of(space->ns), key, name))
+        return false;
+    struct view in_key = view_from(key, strlen(space->ns) + strlen(LAYOUT_META_FOLDER));
+    *ret_scope =
+        (struct scope){ .kind = SCOPE_NAMED, .name = view_first(in_key, strlen(name)) };
     return true;
 }
 

@@ -61,6 +61,21 @@ enum hf_status namespace_check(struct view ns, struct hf_error *error);
 enum hf_status table_key(const struct table_space *space, const struct scope *scope,
                          char ret_key[KEY_BYTES_MAX + 1], struct hf_error *error);
 
+/* A server does not say where the tables are. In place of a table's key, a lease that it has
+ * granted has the key of the name's table, if the lock is an exclusive lock of a name (a key), and
+ * otherwise <ns> LAYOUT_SCOPE_FOLDER <scope>. UNSUPPORTED if a server has no locks of this kind.
+ * */
+enum hf_status table_key_at_server(const struct table_space *space, const struct scope *scope,
+                                   bool exclusive, char ret_key[KEY_BYTES_MAX + 1],
+                                   struct hf_error *error);
+
+/* Whether this is such a key in place of a table's. */
+bool table_key_is_at_server(struct view key);
+
+/* The scope that either of these keys stands for; its views point into the key. */
+bool table_scope_at_server(const struct table_space *space, struct view key,
+                           struct scope *ret_scope);
+
 /* Whether a table can have this key, in any namespace. Any other object must never be mistaken
  * for a damaged table. */
 bool table_key_is_ours(struct view key);

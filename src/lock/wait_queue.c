@@ -194,6 +194,14 @@ void wait_queue_clear_cancel(struct table_ref *ref, struct queue_waiter *waiter)
     env_mutex_unlock(&ref->queue.mutex);
 }
 
+bool wait_queue_is_cancelled(struct table_ref *ref, const struct queue_waiter *waiter)
+{
+    env_mutex_lock(&ref->queue.mutex);
+    bool cancelled = waiter->cancelled;
+    env_mutex_unlock(&ref->queue.mutex);
+    return cancelled;
+}
+
 void wait_queue_cancel_all(struct table_ref *ref)
 {
     struct wait_queue *queue = &ref->queue;

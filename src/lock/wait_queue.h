@@ -105,6 +105,8 @@ void wait_queue_cancel(struct table_ref *ref, struct queue_waiter *waiter);
 void wait_queue_cancel_begin(struct table_ref *ref, struct queue_waiter *waiter);
 void wait_queue_cancel_end(struct table_ref *ref, struct queue_waiter *waiter);
 
+bool wait_queue_is_cancelled(struct table_ref *ref, const struct queue_waiter *waiter);
+
 /* For a wait that begins: earlier cancellations no longer count. */
 void wait_queue_clear_cancel(struct table_ref *ref, struct queue_waiter *waiter);
 

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/parse.h"
+#include "store/server/server.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -641,6 +642,8 @@ static enum hf_status check_bucket(struct store *store, enum bucket_use use,
     struct format format;
     struct verdict verdict;
     struct buffer space = BUFFER_INIT(IDENTITY_MAX);
+    if (server_of(store)) /* the server has checked its bucket */
+        return use == BUCKET_LOCKS ? error_clear(error) : server_refuse(error);
     enum hf_status status = read_format_for(store, use, &format, error);
     if (status == HF_OK)
         status = bucket_check_features(store, &format, error);

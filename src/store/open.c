@@ -23,6 +23,9 @@ static const struct backend backends[] = {
     { "sqlite", "sqlite:FILE", sqlite_store_open, true, sqlite_default_path },
     { "dir", "dir:PATH", dir_store_open, true, NULL },
     { "s3", "s3://BUCKET/PREFIX", s3_store_open, false, NULL },
+    { "http", "http://HOST:PORT", server_store_open, false, NULL },
+    { "https", "https://HOST:PORT", server_store_open, false, NULL },
+    { "unix", "unix:PATH", server_store_open, false, NULL },
     { "mem", "mem:", mem_store_open, false, NULL },
 };
 #define BACKENDS (sizeof backends / sizeof backends[0])
@@ -52,7 +55,7 @@ static enum hf_status parse_store_url(struct view text, struct url *ret_url,
                                       const struct backend **ret_backend,
                                       struct hf_error *error)
 {
-    char forms[128];
+    char forms[160];
     struct view scheme = view_first(text, view_find(text, ':'));
     if (scheme.size == text.size)
         return error_set(error, HF_INVALID, "'%.*s' is not the URL of a store: use %s",
@@ -79,7 +82,8 @@ enum hf_status store_open(struct env *env, struct view url_text, struct store **
 bool store_is_url(struct view text)
 {
     struct view scheme = view_first(text, view_find(text, ':'));
-    return scheme.size < text.size && find_backend(scheme);
+    const struct backend *backend = find_backend(scheme);
+    return scheme.size < text.size && backend && backend->open != server_store_open;
 }
 
 /* The absolute path of a local store. As in a shell, '~' means the home directory only where

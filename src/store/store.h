@@ -289,7 +289,8 @@ struct retry_budget *store_budget(struct store *store);
 enum hf_status store_open(struct env *env, struct view url, struct store **ret_store,
                           struct hf_error *error);
 
-/* Whether a string starts like a store URL: with a known scheme and ':'. */
+/* Whether a string starts like the URL of a store with objects: with a known scheme and ':'. A
+ * server has none. */
 bool store_is_url(struct view text);
 
 /* Appends the URL, with the path of a local store made absolute ("~/" is the home directory). In a

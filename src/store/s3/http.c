@@ -25,7 +25,8 @@
 struct http_pool {
     struct env *env;
     struct http_options options;
-    char *ca_file;
+    /* Our copies of the names in the options. */
+    char *ca_file, *certificate_file, *key_file, *socket_path;
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
         struct env_cond freed;
@@ -48,6 +49,34 @@ struct transfer {
 
 /* ---- The pool ------------------------------------------------------------------------ */
 
+static bool copy_file_name(const char *name, char **ret_copy, const char **ret_name)
+{
+    *ret_name = *ret_copy = name ? strdup(name) : NULL;
+    return !name || *ret_copy;
+}
+
+static bool copy_file_names(struct http_pool *pool, const struct http_options *options)
+{
+    struct http_options *own = &pool->options;
+    *own = *options;
+    bool copied = copy_file_name(options->ca_file, &pool->ca_file, &own->ca_file);
+    copied &= copy_file_name(options->certificate_file, &pool->certificate_file,
+                             &own->certificate_file);
+    copied &= copy_file_name(options->key_file, &pool->key_file, &own->key_file);
+    copied &= copy_file_name(options->socket_path, &pool->socket_path, &own->socket_path);
+    return copied;
+}
+
+static void free_file_names(struct http_pool *pool)
+{
+    if (!pool)
+        return;
+    free(pool->ca_file);
+    free(pool->certificate_file);
+    free(pool->key_file);
+    free(pool->socket_path);
+}
+
 enum hf_status http_pool_open(struct env *env, const struct http_options *options,
                               struct http_pool **ret_pool, struct hf_error *error)
 {
@@ -57,15 +86,13 @@ enum hf_status http_pool_open(struct env *env, const struct http_options *option
             error, HF_UNAVAILABLE,
             "cannot load libcurl or libcrypto: the library is missing, or out of memory");
     struct http_pool *pool = calloc(1, sizeof *pool);
-    char *ca_file = pool && options->ca_file ? strdup(options->ca_file) : NULL;
-    if (!pool || (options->ca_file && !ca_file)) {
+    if (!pool || !copy_file_names(pool, options)) {
+        free_file_names(pool);
         free(pool);
         curl_global_cleanup();
         return error_no_memory(error);
     }
     pool->env = env;
-    pool->options = *options;
-    pool->options.ca_file = pool->ca_file = ca_file;
     env_mutex_init(env, &pool->shared.mutex);
     env_cond_init(env, &pool->shared.freed);
     *ret_pool = pool;
@@ -81,7 +108,7 @@ void http_pool_close(struct http_pool *pool)
         curl_easy_cleanup(pool->shared.idle[i]);
     env_cond_release(&pool->shared.freed);
     env_mutex_release(&pool->shared.mutex);
-    free(pool->ca_file);
+    free_file_names(pool);
     free(pool);
     curl_global_cleanup();
 }
@@ -331,6 +358,12 @@ static void read_length(struct http_reply *reply, struct view text)
     reply->length = reply->has_length ? length : 0;
 }
 
+static void read_number(struct view text, uint64_t *ret_number)
+{
+    if (parse_u64(text, UINT64_MAX, ret_number, NULL) != HF_OK)
+        *ret_number = 0;
+}
+
 static void store_header(struct http_reply *reply, struct view name, struct view value)
 {
     if (name_is(name, "etag"))
@@ -353,6 +386,10 @@ static void store_header(struct http_reply *reply, struct view name, struct view
         copy_header_value(reply->region, sizeof reply->region, value);
     else if (name_is(name, "location"))
         copy_header_value(reply->location, sizeof reply->location, value);
+    else if (name_is(name, "x-key-version"))
+        read_number(value, &reply->key_version);
+    else if (name_is(name, "x-fencing-token"))
+        read_number(value, &reply->token);
     else if (name_is(name, HTTP_MARK_HEADER))
         copy_header_value(reply->mark, sizeof reply->mark, value);
 }
@@ -363,6 +400,7 @@ static void clear_headers(struct http_reply *reply)
     reply->has_date = reply->has_age = reply->has_length = reply->has_range = false;
     reply->chunked = reply->whole_headers = reply->has_version = false;
     reply->length = reply->range_start = reply->range_total = 0;
+    reply->key_version = reply->token = 0;
     reply->modified = (struct wall_time){ 0 };
     reply->region[0] = reply->location[0] = reply->mark[0] = '\0';
 }
@@ -418,6 +456,12 @@ static void set_common(CURL *handle, const struct http_pool *pool)
         curl_easy_setopt(handle, CURLOPT_NOPROXY, "*");
     if (pool->options.ca_file)
         curl_easy_setopt(handle, CURLOPT_CAINFO, pool->options.ca_file);
+    if (pool->options.certificate_file) {
+        curl_easy_setopt(handle, CURLOPT_SSLCERT, pool->options.certificate_file);
+        curl_easy_setopt(handle, CURLOPT_SSLKEY, pool->options.key_file);
+    }
+    if (pool->options.socket_path)
+        curl_easy_setopt(handle, CURLOPT_UNIX_SOCKET_PATH, pool->options.socket_path);
 }
 
 static void set_callbacks(CURL *handle, struct transfer *transfer)

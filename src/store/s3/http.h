@@ -26,6 +26,9 @@ struct http_options {
     struct span connect_time_out; /* for name, connection and TLS together */
     const char *ca_file;          /* NULL: the system's certificates */
     bool no_proxy;                /* ignore http_proxy, https_proxy and all_proxy */
+    /* For servers that ask for a certificate of the client: both, or NULL. */
+    const char *certificate_file, *key_file;
+    const char *socket_path; /* connect to this local socket; NULL: to the host of the URL */
 };
 
 struct http_pool;
@@ -98,7 +101,8 @@ struct http_reply {
     uint64_t range_total; /* of the whole object */
     char region[40];
     char location[160];
-    char mark[40]; /* HTTP_MARK_HEADER */
+    char mark[40];               /* HTTP_MARK_HEADER */
+    uint64_t key_version, token; /* of a key that a server has sent */
     /* timing on our boot-time clock */
     struct mono_time sent;
     struct mono_time received;

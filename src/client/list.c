@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list.c: lists the leases and waiters that a server knows, page by page. A server never lists the
+ * id of a lease, so a lease that was listed can be broken, and not used. */
+#include "client/client.h"
+#include "client/wire.h"
+
+#include "lock/lease_name.h"
+
+#include <stdio.h>
+
+#define PAGE_BYTES_MAX (8 * MIB)
+#define PAGES_MAX      1000
+#define PATH_MAX_BYTES ((size_t)SERVER_PATH_MAX)
+
+/* One row of a page. */
+struct listed_lease {
+    char scope[HF_SCOPE_TEXT_MAX], state[16], mode[16];
+    char owner[HF_HOLDER_MAX + 1], note[NOTE_BYTES_MAX + 1];
+    uint64_t token, place, waiters, slots, renewals;
+    int64_t ttl_ms, remaining_ms, held_ms;
+};
+
+static const struct wire_field row_fields[] = {
+#define FIELD(name, type, member) WIRE_FIELD(struct listed_lease, name, type, member)
+    FIELD("scope", WIRE_TEXT, scope),
+    FIELD("state", WIRE_TEXT, state),
+    FIELD(
+        "mode", WIRE_TEXT,
+        mode), /* The server is the holder of its leases; whoever asked for one is its owner. */
+    FIELD("owner", WIRE_WORDS, owner),
+    FIELD("note", WIRE_WORDS, note),
+    FIELD("fencing_token", WIRE_U64, token),
+    FIELD("place", WIRE_U64, place),
+    FIELD("waiters", WIRE_U64, waiters),
+    FIELD("slots", WIRE_U64, slots),
+    FIELD("renewals", WIRE_U64, renewals),
+    FIELD("ttl_ms", WIRE_I64, ttl_ms),
+    FIELD("remaining_ms", WIRE_I64, remaining_ms),
+    FIELD("held_ms", WIRE_I64, held_ms),
+#undef FIELD
+};
+
+static enum hf_lease_state state_of_name(const char *name)
+{
+    for (unsigned state = 0; state < HF_LEASE_STATE_COUNT; state++)
+        if (strcmp(name, hf_lease_state_name((enum hf_lease_state)state)) == 0)
+            return (enum hf_lease_state)state;
+    return HF_LEASE_ACTIVE;
+}
+
+static enum hf_mode mode_of_name(const char *name)
+{
+    for (unsigned mode = HF_EXCLUSIVE; mode <= HF_SLOTS; mode++)
+        if (strcmp(name, hf_mode_name((enum hf_mode)mode)) == 0)
+            return (enum hf_mode)mode;
+    return HF_EXCLUSIVE;
+}
+
+/* The key that stands for the lock's table; empty if no client of a server can have this lock. */
+static void name_table(struct hf_client *client, const struct listed_lease *row,
+                       char ret_key[KEY_BYTES_MAX + 1])
+{
+    struct scope scope;
+    bool exclusive = mode_of_name(row->mode) == HF_EXCLUSIVE;
+    if (scope_parse(view_of(row->scope), &scope, NULL) != HF_OK ||
+        table_key_at_server(client_space(client), &scope, exclusive, ret_key, NULL) != HF_OK)
+        ret_key[0] = '\0';
+}
+
+/* False if the caller stops the list. */
+static bool report_row(struct server_list *list, const struct listed_lease *row)
+{
+    char table[KEY_BYTES_MAX + 1], lease[HF_LEASE_TEXT_MAX] = "";
+    const char *scopes[] = { row->scope };
+    name_table(list->client, row, table);
+    struct hf_lease_info info = { .struct_size = sizeof info,
+                                  .state = state_of_name(row->state),
+                                  .table = table,
+                                  .id = "",
+                                  .lease = lease,
+                                  .holder = row->owner,
+                                  .scopes = scopes,
+                                  .scope_count = row->scope[0] ? 1 : 0,
+                                  .mode = mode_of_name(row->mode),
+                                  .slots = row->slots,
+                                  .ttl_ms = row->ttl_ms,
+                                  .output = "",
+                                  .note = row->note,
+                                  .place = row->place };
+    if (row->place == 0) {
+        int64_t now_ms = env_wall(client_env(list->client)).us / 1000;
+        info.token = row->token;
+        info.remaining_ms = info.takeover_ms = row->remaining_ms;
+        info.held_ms = row->held_ms;
+        info.waiters = row->waiters;
+        info.renewals = row->renewals;
+        info.acquired_at_ms = now_ms - row->held_ms;
+        info.ends_at_ms = now_ms + row->remaining_ms;
+        struct buffer text = { .data = lease,
+                               .capacity = sizeof lease,
+                               .max = sizeof lease - 1 };
+        if (table[0] && row->token > 0)
+            lease_name_append(&text,
+                              &(struct lease_name){ row->token, VIEW("-"), view_of(table) });
+        buffer_text(&text);
+    }
+    return list->each(list->argument, &info);
+}
+
+/* Reads a page; *ret_next becomes the place where the next one begins, or empty. */
+static enum hf_status read_page(struct server_list *list, struct view json,
+                                char ret_next[HF_SCOPE_TEXT_MAX], struct hf_error *error)
+{
+    struct json_reader reader = json_read(json);
+    static const struct wire_field next[] = { { "next", WIRE_TEXT, 0, HF_SCOPE_TEXT_MAX } };
+    struct view name, ignored;
+    ret_next[0] = '\0';
+    json_enter_object(&reader);
+    while (!list->stopped && json_next_member(&reader, &name)) {
+        if (!view_equal(name, VIEW("locks"))) {
+            if (view_equal(name, VIEW("next")))
+                wire_take_text(&reader, next, ret_next);
+            else
+                json_skip(&reader, &ignored);
+            continue;
+        }
+        json_enter_array(&reader);
+        while (!list->stopped && json_next_element(&reader)) {
+            struct listed_lease row = { .token = 0 };
+            if (wire_take(&reader, row_fields, sizeof row_fields / sizeof row_fields[0], &row))
+                list->stopped = !report_row(list, &row);
+        }
+    }
+    return list->stopped || json_end(&reader) ? HF_OK : wire_invalid(reader.why, error);
+}
+
+enum hf_status lease_list(struct server_list *list, struct hf_error *error)
+{
+    char next[HF_SCOPE_TEXT_MAX] = "";
+    for (int pages = 0; pages < PAGES_MAX; pages++) {
+        struct buffer path = BUFFER_INIT(PATH_MAX_BYTES);
+        struct http_reply reply;
+        struct wire_answer answer;
+        buffer_append(&path, VIEW("/v1/locks"));
+        wire_parameter(&path, "namespace", view_of(client_ns(list->client)));
+        wire_parameter(&path, "limit", VIEW("1000"));
+        if (list->start.size > 0)
+            wire_parameter(&path, "prefix", list->start);
+        if (next[0])
+            wire_parameter(&path, "after", view_of(next));
+        if (!buffer_text(&path)) {
+            buffer_release(&path);
+            return error_set(error, HF_INVALID, "the names are too long");
+        }
+        enum hf_status status = wire_get(list->client, &path, PAGE_BYTES_MAX, &reply, &answer);
+        *error = answer.error;
+        if (status == HF_OK)
+            status = read_page(list, buffer_view(&reply.body), next, error);
+        http_reply_release(&reply);
+        buffer_release(&path);
+        if (status != HF_OK || list->stopped || !next[0])
+            return status;
+    }
+    return error_set(error, HF_UNAVAILABLE, "the server lists more pages than there can be");
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire.c: writes requests and reads replies. It guards against a server that is none, or not of
+ * this version: what cannot be understood is never taken for a grant, or for a refusal. */
+#include "client/wire.h"
+
+#include "store/retry.h"
+
+#include <stdio.h>
+
+/* How often a request that got no reply is repeated, and the longest pause before the first time.
+ * */
+#define TRIES_MORE  5
+#define PAUSE_FIRST SPAN_MS(100)
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+void wire_begin(struct buffer *json)
+{
+    buffer_append_byte(json, '{');
+}
+
+static void wire_name(struct buffer *json, const char *name)
+{
+    if (json->size > 0 && json->data[json->size - 1] != '{')
+        buffer_append_byte(json, ',');
+    json_write_string(json, view_of(name));
+    buffer_append_byte(json, ':');
+}
+
+void wire_text(struct buffer *json, const char *name, struct view text)
+{
+    wire_name(json, name);
+    json_write_string(json, text);
+}
+
+void wire_number(struct buffer *json, const char *name, int64_t number)
+{
+    wire_name(json, name);
+    buffer_append_i64(json, number);
+}
+
+void wire_end(struct buffer *json)
+{
+    buffer_append_byte(json, '}');
+}
+
+void wire_resource(struct buffer *json, struct table_ref *ref)
+{
+    char text[SCOPE_TEXT_MAX + 1], name[NAME_BYTES_MAX + 1];
+    struct view key = doc_key(ref->doc), ns = view_of(client_ns(ref->client));
+    struct scope scope;
+    wire_text(json, "namespace", ns);
+    if (name_of_table(ns, key, name))
+        wire_text(json, "key", view_of(name));
+    else if (table_scope_at_server(client_space(ref->client), key, &scope))
+        wire_text(json, "scope", view_of(scope_text(&scope, text)));
+}
+
+void wire_parameter(struct buffer *path, const char *name, struct view value)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    bool first = view_find(buffer_view(path), '?') == path->size;
+    buffer_print(path, "%c%s=", first ? '?' : '&', name);
+    for (size_t i = 0; i < value.size; i++) {
+        unsigned char c = (unsigned char)value.data[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                     (c >= '0' && c <= '9') || strchr("-_.~", c);
+        if (plain && c) {
+            buffer_append_byte(path, (char)c);
+        } else {
+            char escaped[] = { '%', digits[c >> 4], digits[c & 15] };
+            buffer_append(path, (struct view){ escaped, sizeof escaped });
+        }
+    }
+}
+
+/* ---- Replies --------------------------------------------------------------------------------- */
+
+static const struct wire_field wire_fields[] = {
+#define FIELD(name, type, member) WIRE_FIELD(struct wire_answer, name, type, member)
+    FIELD("lease_id", WIRE_TEXT, lease_id),
+    FIELD("state_etag", WIRE_TEXT, etag),
+    FIELD("new_state_etag", WIRE_TEXT, etag),
+    FIELD("current_etag", WIRE_TEXT, etag),
+    FIELD("error", WIRE_TEXT, word),
+    FIELD("detail", WIRE_WORDS, detail),
+    FIELD("owner", WIRE_WORDS, owner),
+    FIELD("fencing_token", WIRE_U64, token),
+    FIELD("version", WIRE_U64, version),
+    FIELD("new_version", WIRE_U64, version),
+    FIELD("current_version", WIRE_U64, version),
+    FIELD("bytes", WIRE_U64, size),
+    FIELD("waiters", WIRE_U64, waiters),
+    FIELD("ttl_ms", WIRE_I64, ttl_ms),
+    FIELD("remaining_ms", WIRE_I64, remaining_ms),
+    FIELD("waited_ms", WIRE_I64, waited_ms),
+    FIELD("updated_at_unix", WIRE_I64, updated_s),
+    FIELD("expires_at_unix", WIRE_I64, expires_s),
+    FIELD("held", WIRE_FLAG, held),
+    FIELD("state_removed", WIRE_FLAG, removed),
+    FIELD("state_fencing_token", WIRE_U64, state_token),
+#undef FIELD
+};
+#define WIRE_FIELDS (sizeof wire_fields / sizeof wire_fields[0])
+
+bool wire_take_text(struct json_reader *reader, const struct wire_field *field, char *to)
+{
+    char room[4 * KIB];
+    struct buffer space = { .data = room, .capacity = sizeof room, .max = sizeof room };
+    struct view text;
+    if (!json_take_text(reader, &space, &text))
+        return false;
+    bool fits = text.size < field->size && !memchr(text.data, '\0', text.size);
+    if (!fits && field->type != WIRE_WORDS)
+        return json_fail(reader, "a text is too long");
+    text = view_first(text, field->size - 1);
+    memcpy(to, text.data, text.size);
+    to[text.size] = '\0';
+    return true;
+}
+
+static bool take_wire_field(struct json_reader *reader, const struct wire_field *field,
+                            char *to)
+{
+    switch (field->type) {
+    case WIRE_U64: return json_take_u64(reader, UINT64_MAX, (uint64_t *)(void *)to);
+    case WIRE_I64: return json_take_i64(reader, (int64_t *)(void *)to);
+    case WIRE_FLAG: return json_take_bool(reader, (bool *)to);
+    case WIRE_TEXT:
+    case WIRE_WORDS:
+    default: return wire_take_text(reader, field, to);
+    }
+}
+
+bool wire_take(struct json_reader *reader, const struct wire_field *fields, size_t count,
+               void *to)
+{
+    struct view name, ignored;
+    json_enter_object(reader);
+    while (json_next_member(reader, &name)) {
+        const struct wire_field *field = fields;
+        while (field < fields + count && !view_equal(name, view_of(field->name)))
+            field++;
+        if (field < fields + count)
+            take_wire_field(reader, field, (char *)to + field->offset);
+        else
+            json_skip(reader, &ignored);
+    }
+    return !reader->why;
+}
+
+enum hf_status wire_invalid(const char *why, struct hf_error *error)
+{
+    return error_set(error, HF_INVALID, "the server sent a reply that is not valid: %s",
+                     why ? why : "it ends too early");
+}
+
+enum hf_status wire_read(struct view json, struct wire_answer *answer)
+{
+    struct json_reader reader = json_read(json);
+    wire_take(&reader, wire_fields, WIRE_FIELDS, answer);
+    return json_end(&reader) ? HF_OK : wire_invalid(reader.why, &answer->error);
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+static const struct wire_word {
+    const char *word;
+    enum hf_status status;
+    enum hf_key_outcome outcome;
+} wire_words[] = {
+    { "waiting", HF_HELD, HF_KEY_WAITING },
+    { "lease_expired", HF_LOST, HF_KEY_LEASE_EXPIRED },
+    { "lease_required", HF_DENIED, HF_KEY_LEASE_REQUIRED },
+    { "fencing_mismatch", HF_FENCED, HF_KEY_FENCING_MISMATCH },
+    { "version_conflict", HF_CONFLICT, HF_KEY_VERSION_CONFLICT },
+    { "etag_mismatch", HF_CONFLICT, HF_KEY_ETAG_MISMATCH },
+    { "txn_mismatch", HF_MISMATCH, HF_KEY_TXN_MISMATCH },
+    { "mismatch", HF_MISMATCH, HF_KEY_NONE },
+    { "conflict", HF_CONFLICT, HF_KEY_NONE },
+    { "already_exists", HF_ALREADY, HF_KEY_NONE },
+    { "invalid", HF_INVALID, HF_KEY_NONE },
+    { "bad_request", HF_INVALID, HF_KEY_NONE },
+    { "too_large", HF_INVALID, HF_KEY_NONE },
+    { "unsupported", HF_UNSUPPORTED, HF_KEY_NONE },
+    { "wrong_method", HF_UNSUPPORTED, HF_KEY_NONE },
+    { "unauthorized", HF_DENIED, HF_KEY_NONE },
+    { "forbidden", HF_DENIED, HF_KEY_NONE },
+    { "wrong_host", HF_DENIED, HF_KEY_NONE },
+    { "store_denied", HF_DENIED, HF_KEY_NONE },
+    { "not_found", HF_NOT_FOUND, HF_KEY_NONE },
+    { "corrupt", HF_CORRUPT, HF_KEY_NONE },
+    { "unavailable", HF_UNAVAILABLE, HF_KEY_NONE },
+    { "stopping", HF_UNAVAILABLE, HF_KEY_NONE },
+    { "too_many", HF_UNAVAILABLE, HF_KEY_NONE },
+    { "unsure", HF_UNSURE, HF_KEY_NONE },
+};
+
+enum hf_status wire_refusal(struct view word, enum hf_key_outcome *ret_outcome)
+{
+    *ret_outcome = HF_KEY_NONE;
+    for (size_t i = 0; i < sizeof wire_words / sizeof wire_words[0]; i++)
+        if (view_equal(word, view_of(wire_words[i].word))) {
+            *ret_outcome = wire_words[i].outcome;
+            return wire_words[i].status;
+        }
+    return HF_UNSURE;
+}
+
+static enum hf_status read_refusal(const struct http_reply *reply, struct wire_answer *answer)
+{
+    bool valid = wire_read(buffer_view(&reply->body), answer) == HF_OK && answer->word[0];
+    if (valid) {
+        enum hf_status status = wire_refusal(view_of(answer->word), &answer->outcome);
+        return error_set(&answer->error, status, "%s",
+                         answer->detail[0] ? answer->detail : answer->word);
+    }
+    bool refused = reply->status >= 400 && reply->status < 500;
+    return error_set(&answer->error, refused ? HF_UNSUPPORTED : HF_UNSURE,
+                     "the server replied with HTTP status %d and no reason; is it 'holdfast "
+                     "serve'?",
+                     reply->status);
+}
+
+/* The body of a 2xx reply is read by the caller if it is not JSON. A reply that cannot be read
+ * leaves open what has happened. */
+static enum hf_status read_reply(const struct server_call *call, const struct http_reply *reply,
+                                 struct wire_answer *answer)
+{
+    answer->sent = reply->sent;
+    answer->received = reply->received;
+    if (reply->outcome != HTTP_ANSWERED) {
+        answer->error = reply->error;
+        if (reply->outcome == HTTP_STOPPED && reply->error.status == HF_CORRUPT)
+            answer->error.status = HF_UNSURE; /* more bytes than a reply has */
+        return answer->error.status;
+    }
+    if (reply->status < 200 || reply->status > 299)
+        return read_refusal(reply, answer);
+    if (call->sends_bytes || call->posts || reply->status != 204)
+        answer->version = reply->key_version;
+    if (!call->posts)
+        return error_clear(&answer->error);
+    if (wire_read(buffer_view(&reply->body), answer) == HF_OK)
+        return error_clear(&answer->error);
+    return answer->error.status = HF_UNSURE;
+}
+
+enum hf_status wire_exchange(struct hf_client *client, const struct server_call *call,
+                             struct http_reply *reply, struct wire_answer *answer)
+{
+    struct store *store = client_store(client);
+    *answer = (struct wire_answer){ .error = { .status = HF_OK } };
+    server_send(server_of(store), call, reply);
+    enum hf_status status = read_reply(call, reply, answer);
+    retry_budget_answered(store_budget(store), status);
+    return status;
+}
+
+enum hf_status wire_ask(struct hf_client *client, const char *path, struct buffer *json,
+                        struct mono_time deadline, struct wire_answer *answer)
+{
+    struct server_call call = { .path = path,
+                                .posts = true,
+                                .body = buffer_view(json),
+                                .reply_max = WIRE_REPLY_MAX,
+                                .deadline = deadline };
+    struct retry retry = { .store = client_store(client),
+                           .pause = PAUSE_FIRST,
+                           .left = TRIES_MORE,
+                           .until = deadline };
+    struct http_reply reply;
+    enum hf_status status;
+    if (json->failed)
+        return error_no_memory(&answer->error);
+    do {
+        status = wire_exchange(client, &call, &reply, answer);
+        http_reply_release(&reply);
+    } while (retry_after(&retry, status));
+    return status;
+}
+
+enum hf_status wire_get(struct hf_client *client, const struct buffer *path, size_t reply_max,
+                        struct http_reply *reply, struct wire_answer *answer)
+{
+    struct mono_time deadline = client_deadline(client);
+    struct retry retry = { .store = client_store(client),
+                           .pause = PAUSE_FIRST,
+                           .left = TRIES_MORE,
+                           .until = deadline };
+    struct server_call call = { .path = path->data,
+                                .reply_max = reply_max,
+                                .deadline = deadline };
+    enum hf_status status = wire_exchange(client, &call, reply, answer);
+    while (retry_after(&retry, status)) {
+        http_reply_release(reply);
+        status = wire_exchange(client, &call, reply, answer);
+    }
+    /* Nothing was changed, so there is nothing to be unsure of. */
+    if (status == HF_UNSURE)
+        status = answer->error.status = HF_UNAVAILABLE;
+    return status;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.h: what a client asks a server for, if its store is one. src/client implements it.
+ *
+ * Everything else about a lock is the same with both back ends: handles, their depth, the keeper,
+ * validity, events, and the cleanup of requests that got no reply. What differs is where a request
+ * goes, and each member below is called in one place, where a request would otherwise be sent to a
+ * document. A call that is not here reads or writes objects, which the store of a server refuses
+ * (store/server/server.h). */
+#ifndef LOCK_SERVER_H
+#define LOCK_SERVER_H
+
+#include "lock/client.h"
+
+struct change;          /* key/change.h */
+struct key_description; /* key/key.h */
+
+/* What the server knows about the state of a key that it has granted, for the hook of the grant. */
+struct server_grant {
+    uint64_t version;
+    struct view etag;
+};
+
+/* A list of leases, as hf_locks_list makes it. */
+struct server_list {
+    struct hf_client *client;
+    struct view start;
+    bool (*each)(void *argument, const struct hf_lease_info *lease);
+    void *argument;
+    bool stopped; /* `each` returned false */
+};
+
+struct server_ops {
+    /* In place of a swap of the table (table_ref_ask): sets the result of the request. One that
+     * waits is never HELD: it waits until its deadline, or until its waiter is cancelled. */
+    void (*ask)(struct table_ref *ref, struct request *request);
+
+    /* In place of a swap of a key's state (change_ask). */
+    enum hf_status (*change)(struct table_ref *ref, struct change *change,
+                             struct mono_time deadline, struct hf_error *error);
+
+    /* In place of reading a key's document and its body: appends the state to the body. NOT_FOUND:
+     * it has none; `info` is set nevertheless. */
+    enum hf_status (*read_state)(struct hf_client *client, struct view name,
+                                 struct buffer *body, struct hf_key_info *info,
+                                 struct hf_error *error);
+    enum hf_status (*describe)(struct hf_client *client, struct view name,
+                               struct key_description *ret_description, struct hf_error *error);
+
+    /* In place of reading lease tables for display (hf_locks_list and what is built on it). */
+    enum hf_status (*list)(struct server_list *list, struct hf_error *error);
+};
+
+/* The server of a client; NULL: the client has a store of objects. */
+const struct server_ops *client_server(const struct hf_client *client);
+void client_set_server(struct hf_client *client, const struct server_ops *server);
+
+/* UNSUPPORTED, with a sentence, if the client has a server: `what` needs the bucket itself. */
+enum hf_status client_needs_bucket(const struct hf_client *client, const char *what,
+                                   struct hf_error *error);
+
+#endif

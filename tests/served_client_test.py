@@ -1,0 +1,473 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""served_client_test.py: the program as a client of a server: queues, restarts of the server, tokens,
+certificates, local sockets, and servers that send what no server sends.
+
+Prints TAP. served_cli_test.py runs the cases of other programs on a server.
+"""
+
+import http.server
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import cases
+import cli_test
+import served_kit
+from cli_test import PROGRAM, SANITIZED, code, equal, true, until
+
+cases.cases.clear()
+
+TTL = 6 if not SANITIZED else 12  # seconds: long enough for a loaded machine to renew
+
+
+class Scratch(cli_test.Scratch):
+    """A folder, and servers that are stopped with it."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.started, self.servers = [], []
+
+    def serve(self, *options, **more):
+        env = dict(self.env, **more.pop("env", {}))
+        server = served_kit.Server("sqlite:" + self.file("store.db"), *options, env=env, **more)
+        self.servers.append(server)
+        self.env["HOLDFAST_STORE"] = server.url
+        return server
+
+    def begin(self, *args, **options):
+        process = self.start(*args, **options)
+        self.started.append(process)
+        return process
+
+    def hold(self, *args):
+        """A run that has the lock until it reads a line."""
+        process = self.begin("run", *args, "--", "sh", "-c", "echo held; read -r x; exit 0",
+                             stdin=subprocess.PIPE)
+        equal(process.stdout.readline(), b"held\n", "the holder")
+        return process
+
+    def let_go(self, process, expect=0):
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        equal(process.wait(60), expect, "the holder's exit status")
+
+    def close(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            if process.stdin and process.stdin.closed:
+                process.stdin = None
+            process.communicate()
+        for server in self.servers:
+            server.close()
+        super().close()
+
+
+def it(sentence):
+    def register(function):
+        cases.add(sentence, function, Scratch)
+        return function
+
+    return register
+
+
+def fails(s, status, *args, **options):
+    done = s.run(*args, expect=code(s, status), **options)
+    text = done.stderr.decode()
+    true(re.match(r"holdfast: [^\n]*\b%s: [^\n]+\n$" % status, text), f"one sentence: {text!r}")
+    return text
+
+
+# ---- Waiting ------------------------------------------------------------------------------------
+
+
+@it("those who wait at one server are served in the order in which they came")
+def _(s):
+    s.serve()
+    holder = s.hold("x")
+    waiters = []
+    for number in range(4):
+        waiters.append(s.begin("run", "--wait", "2m", "x", "--", "sh", "-c",
+                               f"echo {number} $HOLDFAST_TOKEN >>order"))
+        # There is no way to see the line of a server, so each gets a head start.
+        time.sleep(2 if SANITIZED else 0.7)
+    s.let_go(holder)
+    for waiter in waiters:
+        equal(waiter.wait(60), 0)
+    rows = [line.split() for line in s.read("order").decode().splitlines()]
+    equal([int(number) for number, _ in rows], [0, 1, 2, 3])
+    tokens = [int(token) for _, token in rows]
+    equal(tokens, sorted(set(tokens)), "rising tokens")
+
+
+@it("a signal ends a wait at a server, and whoever waits behind is not held up")
+def _(s):
+    s.serve()
+    holder = s.hold("x")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        waiter = s.begin("run", "--wait", "2m", "x", "touch", "ran")
+        time.sleep(1)
+        second = s.begin("run", "--wait", "2m", "x", "touch", f"second-{number}")
+        time.sleep(1)
+        waiter.send_signal(number)
+        equal(waiter.wait(30), -number)
+        s.let_go(holder)
+        equal(second.wait(30), 0)
+        holder = s.hold("x")
+    s.let_go(holder)
+    true(not os.path.exists(s.file("ran")), "the command was not started")
+    s.run("run", "--no-wait", "x", "true")  # nothing is left behind
+
+
+@it("a wait is as long as it was asked to be")
+def _(s):
+    s.serve()
+    lease = s.out("acquire", "--ttl", "10m", "x").decode().strip()
+    begun = time.monotonic()
+    fails(s, "TIMEOUT", "run", "--wait", "300ms", "x", "true")
+    took = time.monotonic() - begun
+    true(took >= 0.3, f"{took} s")
+    true(SANITIZED or took < 3, f"{took} s")
+    fails(s, "HELD", "run", "--no-wait", "x", "true")
+    s.run("release", lease)
+    s.run("run", "--no-wait", "x", "true")
+
+
+# ---- Restarts -----------------------------------------------------------------------------------
+
+
+@it("a run goes on if its server is killed and is back before the lease ends")
+def _(s):
+    server = s.serve()
+    holder = s.hold("--ttl", f"{TTL}s", "x")
+    for _ in range(2):
+        server.kill()
+        time.sleep(TTL / 6)
+        server.start()
+        time.sleep(TTL / 2)
+        equal(holder.poll(), None, "it goes on")
+    fails(s, "HELD", "run", "--no-wait", "x", "true")
+    s.let_go(holder)
+    s.run("run", "--no-wait", "x", "true")
+
+
+@it("a run whose server stays away ends its command before the lease ends, and is LOST")
+def _(s):
+    server = s.serve()
+    process = s.begin("run", "--ttl", "3s", "x", "--", "sh", "-c",
+                      "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+    equal(process.stdout.readline(), b"ready\n")
+    begun = time.monotonic()
+    server.kill()
+    equal(process.stdout.readline(), b"asked\n")
+    true(SANITIZED or time.monotonic() - begun < 3.2, "within the lease")
+    equal(process.wait(60), code(s, "LOST"))
+    server.start()
+    s.run("run", "--wait", "60s", "x", "true")
+
+
+@it("a wait goes on if the server is killed and is back, and so does one that finds none at first")
+def _(s):
+    server = s.serve()
+    holder = s.hold("--ttl", f"{2 * TTL}s", "x")
+    waiter = s.begin("run", "--wait", "2m", "x", "touch", "ran")
+    time.sleep(1)
+    server.kill()
+    late = s.begin("run", "--wait", "2m", "y", "touch", "late")
+    time.sleep(1)
+    server.start()
+    time.sleep(1)
+    equal(waiter.poll(), None, "it still waits")
+    s.let_go(holder)
+    equal(waiter.wait(60), 0)
+    equal(late.wait(60), 0)
+    true(os.path.exists(s.file("ran")) and os.path.exists(s.file("late")), "both ran")
+
+
+@it("a server that is not there is UNAVAILABLE, soon and in one sentence")
+def _(s):
+    server = s.serve()
+    server.kill()
+    begun = time.monotonic()
+    text = fails(s, "UNAVAILABLE", "run", "--no-wait", "x", "true")
+    true(time.monotonic() - begun < 30, "soon")
+    true("connect" in text.lower(), text)
+
+
+# ---- Who may ------------------------------------------------------------------------------------
+
+
+def token_file(s, *lines):
+    text = ""
+    for name, token, rights in lines:
+        digest = subprocess.run(["sha256sum"], input=token.encode(), stdout=subprocess.PIPE,
+                                check=True).stdout.decode().split()[0]
+        text += f"{name} {digest} {rights} *\n"
+    s.write("tokens", text.encode())
+    os.chmod(s.file("tokens"), 0o600)
+    return "--tokens", s.file("tokens")
+
+
+@it("a token comes from a file or a variable, and without the right one it is DENIED")
+def _(s):
+    secret, reader = "s3cret-" * 6, "reader-" * 6
+    s.serve(*token_file(s, ("ci", secret, "lock,write"), ("eye", reader, "read")))
+    url = s.env["HOLDFAST_STORE"]
+    fails(s, "DENIED", "run", "x", "true")
+    s.write("token", (secret + "\n").encode())
+    s.run("run", "--store", f"{url}?token={s.file('token')}", "x", "true")
+    s.env["HOLDFAST_TOKEN"] = reader
+    fails(s, "DENIED", "run", "x", "true")
+    s.env["HOLDFAST_TOKEN_FILE"] = s.file("token")  # before HOLDFAST_TOKEN
+    s.run("run", "x", "true")
+    del s.env["HOLDFAST_TOKEN_FILE"]
+    s.env["HOLDFAST_TOKEN"] = secret
+    s.run("run", "x", "true")
+    for bad in ("two words", "line\nline", "x" * 2000):
+        s.env["HOLDFAST_TOKEN"] = bad
+        text = fails(s, "INVALID", "run", "x", "true")
+        true(bad[:8] not in text or bad == "x" * 2000, text)
+    s.env["HOLDFAST_TOKEN_FILE"] = s.file("nowhere")
+    text = fails(s, "NOT_FOUND", "run", "x", "true")
+    true("nowhere" in text, text)
+
+
+@it("a token stands in no argument, no message and no trace")
+def _(s):
+    secret = "s3cret-" * 6
+    server = s.serve(*token_file(s, ("ci", secret, "lock,write,read")))
+    s.env["HOLDFAST_TOKEN"] = secret
+    holder = s.begin("run", "--trace", "x", "--", "sh", "-c",
+                     "echo held; read -r x", stdin=subprocess.PIPE)
+    equal(holder.stdout.readline(), b"held\n")
+    for pid in os.listdir("/proc"):
+        if pid.isdigit() and int(pid) != os.getpid():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as words:
+                    true(secret.encode() not in words.read(), f"process {pid}")
+            except OSError:
+                pass
+    server.kill()
+    holder.stdin.close()
+    true(secret.encode() not in holder.stderr.read(), "the trace")
+
+
+def certificates(s):
+    def openssl(*words):
+        subprocess.run(["openssl", *words], cwd=s.path, check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    for name in ("ca", "other"):
+        openssl("req", "-x509", *key, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-days", "2",
+                "-subj", f"/CN={name}")
+    for name in ("server", "client"):
+        openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        s.write("san", b"subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+                "-CAcreateserial", "-out", f"{name}.pem", "-days", "2", "-extfile", "san")
+
+
+@it("over TLS the server must be the right one, and may ask for a certificate of the client")
+def _(s):
+    certificates(s)
+    tls = ["--tls-cert", s.file("server.pem"), "--tls-key", s.file("server.key")]
+    s.serve(*tls)
+    url = s.env["HOLDFAST_STORE"]
+    true(url.startswith("https://"), url)
+    fails(s, "UNAVAILABLE", "run", "--no-wait", "x", "true")
+    fails(s, "UNAVAILABLE", "run", "--no-wait", "--store", f"{url}?ca={s.file('other.pem')}", "x", "true")
+    s.run("run", "--store", f"{url}?ca={s.file('ca.pem')}", "x", "true")
+    s.env["HOLDFAST_CA_FILE"] = s.file("ca.pem")
+    s.run("run", "x", "true")
+    s.servers[0].kill()
+    mutual = s.serve(*tls, "--tls-client-ca", s.file("ca.pem"))
+    s.env["HOLDFAST_STORE"] = mutual.url
+    s.run("run", "--no-wait", "x", "true", expect=None)
+    true(s.run("run", "--no-wait", "x", "true", expect=None).returncode != 0, "no certificate")
+    s.env["HOLDFAST_CERT_FILE"] = s.file("client.pem")
+    fails(s, "INVALID", "run", "x", "true")
+    s.env["HOLDFAST_KEY_FILE"] = s.file("client.key")
+    s.run("run", "x", "true")
+
+
+@it("a local socket is as good as an address")
+def _(s):
+    s.serve(listen="unix:" + s.file("sock"))
+    s.env["HOLDFAST_STORE"] = "unix:" + s.file("sock")
+    s.run("run", "x", "true")
+    lease = s.out("acquire", "x").decode().strip()
+    fails(s, "HELD", "run", "--no-wait", "x", "true")
+    s.run("release", lease)
+
+
+# ---- Leases and keys ----------------------------------------------------------------------------
+
+
+@it("the lease of a server is no lease of a store, and the other way round")
+def _(s):
+    s.serve()
+    store = "sqlite:" + s.file("store.db")
+    path = s.out("acquire", "--ttl", "10m", "path:/a").decode().strip()
+    true(re.fullmatch(r"\d+:[0-9a-f]{32}:default/scope/path:/a", path), path)
+    fails(s, "MISMATCH", "release", path, "--store", store)
+    name = s.out("acquire", "--ttl", "10m", "n").decode().strip()
+    fails(s, "LOST", "release", name, "--store", store)
+    own = s.out("acquire", "--ttl", "10m", "other", "--store", store).decode().strip()
+    fails(s, "LOST", "renew", own)
+    fails(s, "HELD", "run", "--no-wait", "other", "true")  # the same locks all the same
+    fails(s, "HELD", "run", "--no-wait", "--store", store, "n", "true")
+    s.run("release", path)
+    s.run("release", name)
+    s.run("release", own, "--store", store)
+
+
+@it("what needs the bucket itself says so, and changes nothing")
+def _(s):
+    s.serve()
+    for words in (["store", "ls"], ["store", "put", "k", "-"], ["txn", "begin"], ["sweep"],
+                  ["acquire", "a", "b"], ["acquire", "chunk:data/x"], ["run", "--once-per", "1h", "x", "true"],
+                  ["key", "ls"], ["compact", "status"], ["store", "probe"],
+                  ["locks", "watch"], ["read", "k"], ["elect", "ls", "g"]):
+        done = s.run(*words, expect=None)
+        text = done.stderr.decode()
+        equal(done.returncode, code(s, "UNSUPPORTED"), f"{words}: {text}")
+        true("server" in text and "bucket itself" in text, f"{words}: {text}")
+
+
+@it("a state of any size up to 64 MiB goes to a server and comes back, and a larger one is refused")
+def _(s):
+    s.serve()
+    for size in (0, 1, 4096, 4097, 3 << 20):
+        data = os.urandom(size)
+        told = json.loads(s.out("key", "update", "--take", "--json", "k", stdin=data))
+        equal(s.out("key", "get", "k"), data)
+        info = json.loads(s.out("key", "get", "--info", "--json", "k"))
+        equal((info["version"], info["etag"], info["size_bytes"]),
+              (told["version"], told["etag"], size))
+    s.run("key", "rm", "--take", "-q", "k")
+    fails(s, "NOT_FOUND", "key", "get", "k")
+    if not SANITIZED:
+        with open(s.file("large"), "wb") as large:
+            large.truncate((64 << 20) + 1)
+        with open(s.file("large"), "rb") as large:
+            done = subprocess.run([PROGRAM, "key", "update", "--take", "k"], stdin=large,
+                                  cwd=s.path, env=s.env, stderr=subprocess.PIPE)
+        equal(done.returncode, code(s, "INVALID"), done.stderr)
+
+
+# ---- Servers that are none ----------------------------------------------------------------------
+
+
+GOOD = {"namespace": "default", "key": "x", "owner": "o", "lease_id": "0123456789abcdef" * 2,
+        "fencing_token": 7, "version": 0, "state_etag": "", "ttl_ms": 30000, "remaining_ms": 29000,
+        "waited_ms": 0, "expires_at_unix": 1}
+
+
+class StandIn:
+    """A server that sends the same bytes to everybody, and counts the releases."""
+
+    def __init__(self, reply):
+        stand_in = self
+        self.paths = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                stand_in.paths.append(self.path)
+                self.wfile.write(reply(self.path))
+                self.wfile.flush()
+                self.close_connection = True
+
+            def log_message(self, *ignored):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda *ignored: None  # clients that hang up
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def http_reply(body, status="200 OK", length=None):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    length = len(body) if length is None else length
+    return (f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {length}\r\nConnection: close\r\n\r\n").encode() + body
+
+
+HOSTILE = [
+    ("nothing", b""),
+    ("no HTTP", b"hello\n"),
+    ("half a head", b"HTTP/1.1 200 OK\r\nContent-"),
+    ("half a body", http_reply(GOOD, length=4000)),
+    ("no JSON", http_reply(b"<html>")),
+    ("an array", http_reply(b"[]")),
+    ("half of JSON", http_reply(json.dumps(GOOD).encode()[:-9])),
+    ("no lease", http_reply({})),
+    ("no lease id", http_reply({**GOOD, "lease_id": ""})),
+    ("a long lease id", http_reply({**GOOD, "lease_id": "a" * 4000})),
+    ("a lease id that ends a header", http_reply({**GOOD, "lease_id": "a\r\n" + "b" * 29})),
+    ("a lease id of another type", http_reply({**GOOD, "lease_id": 7})),
+    ("no token", http_reply({**GOOD, "fencing_token": 0})),
+    ("a token below nothing", http_reply({**GOOD, "fencing_token": -1})),
+    ("a token that is too large", http_reply(json.dumps(GOOD).replace(": 7", ": 99999999999999999999"
+                                                                    ).encode())),
+    ("a fraction", http_reply({**GOOD, "remaining_ms": 1.5})),
+    ("less than nothing left", http_reply({**GOOD, "remaining_ms": -1})),
+    ("a lease for ever", http_reply({**GOOD, "remaining_ms": 1 << 62})),
+    ("a wait below nothing", http_reply({**GOOD, "waited_ms": -5})),
+    ("deep JSON", http_reply(b'{"x":' * 5000 + b"1" + b"}" * 5000)),
+    ("a flood", http_reply(b" " * (8 << 20))),
+    ("an unknown refusal", http_reply({"error": "why"}, "500 Oops")),
+    ("another web server", http_reply(b"<html>", "404 Not Found")),
+    ("a redirect", b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
+]
+
+
+@it("no reply of a server that is none is taken for a lease, and the command is not started")
+def _(s):
+    for name, reply in HOSTILE:
+        stand_in = StandIn(lambda path, reply=reply: reply)
+        s.env["HOLDFAST_STORE"] = stand_in.url
+        done = s.run("run", "--no-wait", "x", "touch", "ran", expect=None)
+        stand_in.close()
+        text = done.stderr.decode()
+        known = [code(s, status) for status in ("UNSURE", "UNAVAILABLE", "UNSUPPORTED")]
+        true(done.returncode in known, f"{name}: {done.returncode} {text}")
+        true(re.match(r"holdfast: run x: [A-Z]+: [^\n]+\n$", text), f"{name}: {text!r}")
+        true(not os.path.exists(s.file("ran")), f"{name}: the command was not started")
+
+
+@it("a server cannot make a lease last longer than what was asked for")
+def _(s):
+    # The ttl is 2 s; the server says that an hour is left, and that it waited for another.
+    stand_in = StandIn(lambda path: http_reply(
+        {**GOOD, "ttl_ms": 3600000, "remaining_ms": 3600000, "waited_ms": 3600000}
+        if path == "/v1/acquire" else {"error": "unavailable", "detail": "no"},
+        "200 OK" if path == "/v1/acquire" else "503 Unavailable"))
+    s.env["HOLDFAST_STORE"] = stand_in.url
+    begun = time.monotonic()
+    process = s.begin("run", "--ttl", "2s", "x", "--", "sh", "-c",
+                      "trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done")
+    equal(process.stdout.readline(), b"asked\n")
+    true(SANITIZED or time.monotonic() - begun < 2.5, "it ended with the lease")
+    equal(process.wait(60), code(s, "LOST"))
+    stand_in.close()
+
+
+if __name__ == "__main__":
+    sys.exit(cases.main())
