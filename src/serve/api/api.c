@@ -180,7 +180,9 @@ static struct mono_time wait_until(const struct exchange *exchange)
 {
     const struct ask *ask = &exchange->ask;
     struct span limit = exchange->api->options.wait_max;
-    if (ask->block_s > 0)
+    if (ask->block_ms > 0)
+        limit = span_smaller(limit, SPAN_MS(ask->block_ms));
+    else if (ask->block_s > 0)
         limit = span_smaller(limit, SPAN_S(ask->block_s));
     return mono_add(exchange->arrived, limit);
 }

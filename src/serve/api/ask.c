@@ -70,6 +70,7 @@ static const struct ask_field {
     NUMBER("ttl_seconds", IN_BODY, ttl_s, 0, HF_TTL_MS_MAX / 1000),
     NUMBER("ttl_ms", IN_BODY, ttl_ms, HF_TTL_MS_MIN, HF_TTL_MS_MAX),
     NUMBER("block_seconds", IN_BODY, block_s, -1, 86400),
+    NUMBER("block_ms", IN_BODY, block_ms, 0, 86400000),
     NUMBER("slots", IN_BODY, slots, 1, 1000),
     NUMBER("limit", IN_QUERY, limit, 1, 1000),
     NUMBER("fencing_token", IN_BODY, token, 1, JSON_INTEGER_MAX),

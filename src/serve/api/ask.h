@@ -25,6 +25,7 @@ struct ask {
     uint64_t level, beat_ms;
     int64_t ttl_s, ttl_ms; /* 0: not sent */
     int64_t block_s;       /* -1: does not wait; 0: waits; otherwise for so many seconds */
+    int64_t block_ms;      /* > 0: in place of a block_s that waits */
     uint64_t slots, limit; /* 0: not sent */
     uint64_t token, version;
     bool if_not_exists, rollback, is_public, version_sent, force;

@@ -2,6 +2,8 @@
 /* keys.c: the routes of keys and their states: get, update, remove and describe. */
 #include "serve/api/exchange.h"
 
+#include "base/json.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -166,6 +168,7 @@ static void describe_holder(struct exchange *exchange, const struct hf_key_statu
     if (!search.found)
         json_put_text(json, "owner", held->holder);
     json_put_u64(json, "fencing_token", held->token);
+    json_put_i64(json, "remaining_ms", held->remaining_ms);
     json_put_i64(json, "expires_at_unix", ends / 1000);
 }
 
@@ -186,6 +189,8 @@ static enum hf_status describe(struct exchange *exchange, struct hf_error *error
     json_put_text(json, "state_etag", info.etag);
     json_put_u64(json, "bytes", info.size);
     json_put_i64(json, "updated_at_unix", info.updated_ms / 1000);
+    json_put_bool(json, "state_removed", info.removed);
+    json_put_u64(json, "state_fencing_token", info.token);
     json_put_bool(json, "held", held.held);
     if (held.held)
         describe_holder(exchange, &held);

@@ -120,6 +120,7 @@ static void finish_keepalive(struct exchange *exchange, const struct core_result
     int64_t left = lease_left_ms(exchange, result);
     buffer_append_byte(&json, '{');
     json_put_i64(&json, "expires_at_unix", unix_time_in(exchange, left));
+    json_put_i64(&json, "ttl_ms", result->ttl_ms);
     json_put_i64(&json, "remaining_ms", left);
     json_put_u64(&json, "fencing_token", result->token);
     buffer_append_byte(&json, '}');

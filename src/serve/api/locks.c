@@ -38,6 +38,8 @@ static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
     json_put_text(json, "holder", lease->holder);
     json_put_text(json, "mode", hf_mode_name(lease->mode));
     json_put_i64(json, "ttl_ms", lease->ttl_ms);
+    if (lease->mode == HF_SLOTS)
+        json_put_u64(json, "slots", lease->slots);
     json_put_text(json, "note", lease->note);
     if (lease->place > 0) {
         json_put_u64(json, "place", lease->place);
@@ -45,6 +47,7 @@ static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
         json_put_u64(json, "fencing_token", lease->token);
         json_put_i64(json, "remaining_ms", lease->remaining_ms);
         json_put_i64(json, "held_ms", lease->held_ms);
+        json_put_u64(json, "renewals", lease->renewals);
         json_put_u64(json, "waiters", lease->waiters);
     }
     buffer_append_byte(json, '}');
