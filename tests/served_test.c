@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* served_test.c: the public calls on a real server, which the test starts, kills and starts again.
+ * $HOLDFAST_SERVE is its program. */
+#include "holdfast.h"
+
+#include "base/error.h"
+#include "env/env.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct scene {
+    char *folder;
+    char store[4200], url[4200];
+    pid_t server;
+    struct hf_client *one, *two;
+    struct hf_error error;
+};
+
+#define OK(call)         assert_status(HF_OK, call, &scene->error)
+#define IS(status, call) assert_status(status, call, &scene->error)
+
+/* ---- The server ------------------------------------------------ */
+
+static bool list_nothing(void *argument, const struct hf_lease_info *lease)
+{
+    (void)argument;
+    (void)lease;
+    return true;
+}
+
+/* It answers once it has opened its store. */
+static void start_server(struct scene *scene)
+{
+    scene->server = fork();
+    if (scene->server == 0) {
+        int nowhere = open("/dev/null", O_RDWR);
+        dup2(nowhere, STDERR_FILENO);
+        execl(getenv("HOLDFAST_SERVE"), "holdfast-serve", "--store", scene->store, "--listen",
+              scene->url, (char *)NULL);
+        _exit(127);
+    }
+    assert_true(scene->server > 0);
+    struct mono_time end = mono_add(env_now(env_real()), SPAN_S(30));
+    while (scene->one && hf_locks_list(scene->one, "", NULL, list_nothing, NULL, NULL) != HF_OK)
+        assert_true(mono_before(env_now(env_real()), end));
+}
+
+static void kill_server(struct scene *scene)
+{
+    int status;
+    kill(scene->server, SIGKILL);
+    waitpid(scene->server, &status, 0);
+}
+
+static int set_up(void **state)
+{
+    static struct scene scene;
+    scene = (struct scene){ .folder = test_dir_make() };
+    snprintf(scene.store, sizeof scene.store, "sqlite:%s/locks.db?sync=off", scene.folder);
+    snprintf(scene.url, sizeof scene.url, "unix:%s/socket", scene.folder);
+    assert_status(HF_OK, hf_client_open(scene.url, NULL, &scene.one, &scene.error),
+                  &scene.error);
+    assert_status(HF_OK, hf_client_open(scene.url, NULL, &scene.two, &scene.error),
+                  &scene.error);
+    start_server(&scene);
+    *state = &scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+    hf_client_close(scene->one);
+    hf_client_close(scene->two);
+    kill_server(scene);
+    test_dir_remove(scene->folder);
+    return 0;
+}
+
+#define SCENE(sentence, function)                       \
+    {                                                   \
+        (sentence), (function), set_up, tear_down, NULL \
+    }
+
+static struct hf_lock *lock_of(struct scene *scene, struct hf_client *client, const char *scope,
+                               const struct hf_lock_options *options)
+{
+    struct hf_lock *lock;
+    OK(hf_lock_new(client, scope, options, &lock, &scene->error));
+    return lock;
+}
+
+/* ---- Locks ------------------------------------------------ */
+
+static void a_lock_is_held_renewed_and_released(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *mine = lock_of(scene, scene->one, "x", NULL);
+    struct hf_lock *other = lock_of(scene, scene->two, "x", NULL);
+    IS(HF_NOT_FOUND, hf_lock_check(mine, &scene->error));
+    OK(hf_lock_acquire(mine, 0, &scene->error));
+    OK(hf_lock_acquire(mine, 0, &scene->error)); /* twice */
+    uint64_t token = hf_lock_token(mine);
+    int64_t left = hf_lock_remaining_ms(mine);
+    assert_true(token > 0 && left > 0 && left <= 30000);
+    assert_int_equal(hf_lock_ttl_ms(mine), 30000);
+    IS(HF_HELD, hf_lock_acquire(other, 0, &scene->error));
+    assert_true(hf_lock_blocked(other, 0));
+    OK(hf_lock_renew(mine, &scene->error));
+    OK(hf_lock_release(mine, &scene->error));
+    OK(hf_lock_check(mine, &scene->error));
+    OK(hf_lock_release(mine, &scene->error));
+    IS(HF_NOT_FOUND, hf_lock_release(mine, &scene->error));
+    OK(hf_lock_acquire(other, 0, &scene->error));
+    assert_true(hf_lock_token(other) > token);
+    OK(hf_lock_release(other, &scene->error));
+    hf_lock_free(mine);
+    hf_lock_free(other);
+}
+
+struct waiter {
+    struct hf_lock *lock;
+    enum hf_status status;
+    struct hf_error error;
+};
+
+static void *wait_long(void *argument)
+{
+    struct waiter *waiter = argument;
+    waiter->status = hf_lock_acquire(waiter->lock, 60000, &waiter->error);
+    return NULL;
+}
+
+static void a_wait_ends_by_a_release_an_interrupt_or_its_time(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *mine = lock_of(scene, scene->one, "path:/a/b", NULL);
+    struct waiter waiter = { .lock = lock_of(scene, scene->two, "tree:/a", NULL) };
+    pthread_t thread;
+    OK(hf_lock_acquire(mine, 0, &scene->error));
+    IS(HF_TIMEOUT, hf_lock_acquire(waiter.lock, 50, &scene->error));
+    pthread_create(&thread, NULL, wait_long, &waiter);
+    env_sleep(env_real(), SPAN_MS(300));
+    hf_lock_interrupt(waiter.lock);
+    pthread_join(thread, NULL);
+    assert_status(HF_CANCELLED, waiter.status, &waiter.error);
+    pthread_create(&thread, NULL, wait_long, &waiter);
+    env_sleep(env_real(), SPAN_MS(300));
+    OK(hf_lock_release(mine, &scene->error));
+    pthread_join(thread, NULL);
+    assert_status(HF_OK, waiter.status, &waiter.error);
+    hf_lock_free(mine);
+    hf_lock_free(waiter.lock);
+}
+
+static void a_lease_is_passed_on_as_text(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct hf_lock *mine, *other;
+    char text[HF_LEASE_TEXT_MAX], scope[HF_SCOPE_TEXT_MAX];
+    options.mode = HF_SHARED;
+    mine = lock_of(scene, scene->one, "y", &options);
+    OK(hf_lock_acquire(mine, 0, &scene->error));
+    OK(hf_lock_text(mine, text, &scene->error));
+    hf_lock_detach(mine);
+    OK(hf_lock_adopt(scene->two, text, NULL, &other, &scene->error));
+    OK(hf_lock_check(other, &scene->error));
+    assert_int_equal(hf_lock_ttl_ms(other), 30000);
+    OK(hf_lock_scope(other, 0, scope, &scene->error));
+    assert_string_equal(scope, "named:y");
+    hf_lock_detach(other);
+    options = HF_LOCK_OPTIONS;
+    options.unconfirmed = true;
+    OK(hf_lock_adopt(scene->two, text, &options, &other, &scene->error));
+    IS(HF_UNSURE, hf_lock_check(other, &scene->error));
+    OK(hf_lock_release(other, &scene->error));
+    hf_lock_free(other);
+    IS(HF_LOST, hf_lock_adopt(scene->one, text, NULL, &other, &scene->error));
+}
+
+static void closing_a_client_releases_its_leases(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *mine = lock_of(scene, scene->one, "x", NULL);
+    struct hf_lock *other = lock_of(scene, scene->two, "x", NULL);
+    OK(hf_lock_acquire(mine, 0, &scene->error));
+    hf_client_close(scene->one);
+    scene->one = NULL;
+    IS(HF_LOST, hf_lock_check(mine, &scene->error));
+    hf_lock_free(mine);
+    OK(hf_lock_acquire(other, 10000, &scene->error));
+    hf_lock_free(other);
+}
+
+/* ---- The keeper ------------------------------------------------ */
+
+static atomic_int danger, safe, gone;
+
+static void count_event(void *argument, struct hf_lock *lock, enum hf_lock_event event)
+{
+    (void)argument;
+    (void)lock;
+    atomic_fetch_add(event == HF_LOCK_DANGER ? &danger
+                     : event == HF_LOCK_SAFE ? &safe
+                                             : &gone,
+                     1);
+}
+
+static void wait_for_event(atomic_int *event)
+{
+    struct mono_time end = mono_add(env_now(env_real()), SPAN_S(60));
+    while (atomic_load(event) == 0) {
+        assert_true(mono_before(env_now(env_real()), end));
+        env_sleep(env_real(), SPAN_MS(10));
+    }
+}
+
+static void a_holder_is_told_when_its_server_is_away_and_when_it_is_back(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    atomic_store(&danger, 0);
+    atomic_store(&safe, 0);
+    atomic_store(&gone, 0);
+    options.ttl_ms = 9000;
+    options.notify = count_event;
+    struct hf_lock *lock = lock_of(scene, scene->two, "x", &options);
+    OK(hf_lock_acquire(lock, 0, &scene->error));
+    kill_server(scene);
+    wait_for_event(&danger);
+    OK(hf_lock_check(lock, &scene->error));
+    start_server(scene);
+    wait_for_event(&safe);
+    OK(hf_lock_check(lock, &scene->error));
+    kill_server(scene);
+    wait_for_event(&gone);
+    IS(HF_EXPIRED, hf_lock_check(lock, &scene->error));
+    assert_int_equal(hf_lock_remaining_ms(lock), 0);
+    start_server(scene);
+    OK(hf_lock_release(lock, &scene->error)); /* nobody else was granted it meanwhile */
+    hf_lock_free(lock);
+}
+
+/* ---- Keys ------------------------------------------------ */
+
+static void a_key_is_changed_under_its_lease_and_read_by_all(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_key_if when = HF_KEY_IF;
+    struct hf_key_status held = HF_KEY_STATUS;
+    struct hf_key *key;
+    void *data;
+    size_t size;
+    OK(hf_key_new(scene->one, "orders/42", NULL, &key, &scene->error));
+    IS(HF_DENIED, hf_key_update(key, "a", 1, NULL, &info, &scene->error));
+    OK(hf_key_acquire(key, 0, &info, &scene->error));
+    assert_int_equal(info.version, 0);
+    OK(hf_key_update(key, "hello", 5, NULL, &info, &scene->error));
+    assert_int_equal(info.version, 1);
+    when.version_set = true;
+    when.version = 7;
+    IS(HF_CONFLICT, hf_key_update(key, "b", 1, &when, &info, &scene->error));
+    assert_int_equal(info.outcome, HF_KEY_VERSION_CONFLICT);
+    assert_int_equal(info.version, 1);
+    OK(hf_key_get(scene->two, "orders/42", 100, &data, &size, &info, &scene->error));
+    assert_int_equal(size, 5);
+    assert_memory_equal(data, "hello", 5);
+    hf_free(data);
+    OK(hf_key_describe(scene->two, "orders/42", &info, &held, &scene->error));
+    assert_true(held.held && held.token == hf_lock_token(hf_key_lock(key)));
+    OK(hf_key_remove(key, NULL, &info, &scene->error));
+    assert_true(info.version == 2 && info.removed);
+    OK(hf_key_release(key, HF_COMMIT, &scene->error));
+    IS(HF_NOT_FOUND,
+       hf_key_get(scene->two, "orders/42", 100, &data, &size, &info, &scene->error));
+    assert_int_equal(info.version, 2);
+    OK(hf_key_change(scene->two, "orders/42", "x", 1, NULL, &info, &scene->error));
+    assert_int_equal(info.version, 3);
+    hf_key_free(key);
+}
+
+/* ---- What a server does not have ------------------------------------------------ */
+
+static void what_needs_the_bucket_says_so(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const two[] = { "path:/a", "path:/b" };
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct hf_key_options staged = HF_KEY_OPTIONS;
+    struct hf_lock *lock = lock_of(scene, scene->one, "x", NULL), *none;
+    struct hf_key *key;
+    struct hf_txn *txn;
+    struct hf_store *store;
+    char id[HF_TXN_ID_SIZE + 1];
+    IS(HF_UNSUPPORTED, hf_lock_begin(lock, &scene->error));
+    IS(HF_UNSUPPORTED, hf_lock_new_many(scene->one, two, 2, NULL, &none, &scene->error));
+    IS(HF_UNSUPPORTED, hf_lock_new(scene->one, "chunk:data/x", NULL, &none, &scene->error));
+    options.once_per_ms = 1000;
+    IS(HF_UNSUPPORTED, hf_lock_new(scene->one, "x", &options, &none, &scene->error));
+    staged.staged = true;
+    IS(HF_UNSUPPORTED, hf_key_new(scene->one, "x", &staged, &key, &scene->error));
+    IS(HF_UNSUPPORTED, hf_txn_begin(scene->one, NULL, &txn, &scene->error));
+    IS(HF_UNSUPPORTED, hf_txn_open(scene->one, id, &scene->error));
+    IS(HF_UNSUPPORTED, hf_store_open(scene->url, NULL, &store, &scene->error));
+    OK(hf_lock_acquire(lock, 0, &scene->error));
+    IS(HF_UNSUPPORTED, hf_lock_complete(lock, NULL, &scene->error));
+    OK(hf_lock_check(lock, &scene->error)); /* it still holds the lock */
+    IS(HF_UNSUPPORTED, hf_fenced_put(lock, "k", "x", 1, &scene->error));
+    assert_non_null(strstr(scene->error.why, "bucket itself"));
+    OK(hf_lock_release(lock, &scene->error));
+    hf_lock_free(lock);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE("a lock is held, renewed and released", a_lock_is_held_renewed_and_released),
+        SCENE("a wait ends by a release, an interrupt or its time",
+              a_wait_ends_by_a_release_an_interrupt_or_its_time),
+        SCENE("a lease is passed on as text", a_lease_is_passed_on_as_text),
+        SCENE("closing a client releases its leases", closing_a_client_releases_its_leases),
+        SCENE("a holder is told when its server is away, and when it is back",
+              a_holder_is_told_when_its_server_is_away_and_when_it_is_back),
+        SCENE("a key is changed under its lease, and read by all",
+              a_key_is_changed_under_its_lease_and_read_by_all),
+        SCENE("what needs the bucket itself says so", what_needs_the_bucket_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
