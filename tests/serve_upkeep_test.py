@@ -199,6 +199,9 @@ def merges_and_compiles(site):
     missing = [line for line in server.daemon.log if "'absent'" in line]
     tell(len(missing) == 1 and "no partition" in missing[0], "a partition that does not exist is said once",
          "\n".join(server.daemon.log))
+    tell(until(lambda: server.metric("holdfast_compaction_due_groups") == 0 and
+               server.metric("holdfast_index_backlog_entries") == 0),
+         "the metrics show that nothing is left to do")
     members = server.bucket.json("elect", "ls", "servers")
     tell(len(members) == 1, "the server is a member of its group", str(members))
     tell(server.stop(), "a server with workers ends in time")

@@ -28,7 +28,7 @@ struct upkeep {
     struct hf_lock *unused; /* never acquired */
     struct hf_sweeper *sweeper;
     struct hf_elect_member *member;
-    struct part parts[2 * UPKEEP_NAMES_MAX];
+    struct part parts[2 * UPKEEP_NAMES_MAX + 1];
     size_t part_count;
     struct {
         struct env_mutex mutex;
@@ -117,6 +117,50 @@ static enum hf_status compile_part(struct part *part, struct hf_error *error)
     return status;
 }
 
+/* What a partition that cannot be read has yet to do is left out: its own thread reports why. */
+static void add_partition_backlog(struct upkeep *upkeep, const char *name,
+                                  struct metrics_backlog *backlog)
+{
+    struct hf_compact_status status = HF_COMPACT_STATUS;
+    struct hf_compact *compact = NULL;
+    if (hf_compact_open(upkeep->client, name, NULL, &compact, NULL) == HF_OK &&
+        hf_compact_get_status(compact, NULL, &status, NULL) == HF_OK) {
+        backlog->chunks += status.levels[0].chunks;
+        backlog->due_groups += status.due_groups;
+        backlog->due_bytes += status.due_bytes;
+    }
+    hf_compact_close(compact);
+}
+
+static void add_index_backlog(struct upkeep *upkeep, const char *name,
+                              struct metrics_backlog *backlog)
+{
+    struct hf_index_stats stats = HF_INDEX_STATS;
+    struct hf_index *index = NULL;
+    if (hf_index_open(upkeep->client, name, &index, NULL) == HF_OK &&
+        hf_index_status(index, NULL, &stats, NULL) == HF_OK) {
+        int64_t age_ms = env_wall(upkeep->options.env).us / 1000 - stats.oldest_ms;
+        backlog->index_entries += stats.entries;
+        if (stats.entries > 0 && stats.oldest_ms >= 0 && age_ms > backlog->lag_ms)
+            backlog->lag_ms = age_ms;
+    }
+    hf_index_close(index);
+}
+
+/* Reads once what the other parts have yet to do. */
+static enum hf_status read_backlog(struct part *part, struct hf_error *error)
+{
+    struct upkeep *upkeep = part->upkeep;
+    const struct upkeep_options *options = &upkeep->options;
+    struct metrics_backlog backlog = { .lag_ms = -1 };
+    for (size_t i = 0; i < options->partition_count && upkeep_goes_on(upkeep); i++)
+        add_partition_backlog(upkeep, options->partitions[i], &backlog);
+    for (size_t i = 0; i < options->index_count && upkeep_goes_on(upkeep); i++)
+        add_index_backlog(upkeep, options->indexes[i], &backlog);
+    metrics_set_backlog(options->metrics, &backlog);
+    return error_clear(error);
+}
+
 /* False: upkeep must stop. */
 static bool pause_part(struct upkeep *upkeep)
 {
@@ -181,6 +225,8 @@ static enum hf_status start_parts(struct upkeep *upkeep, struct hf_error *error)
         status = start_part(upkeep, "partition", options->partitions[i], merge_part, error);
     for (size_t i = 0; i < options->index_count && status == HF_OK; i++)
         status = start_part(upkeep, "index", options->indexes[i], compile_part, error);
+    if (status == HF_OK && options->partition_count + options->index_count > 0)
+        status = start_part(upkeep, "backlog", "", read_backlog, error);
     return status;
 }
 
