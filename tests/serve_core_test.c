@@ -7,6 +7,7 @@
  *     try R K          ... or does not wait
  *     free R K         a work that may make K free (a release)
  *     work R           any other work
+ *     wake K           K may have become free
  *     ... id=I[/C]     with a request id, and its content
  *     hangup R
  *     end O STATUS     the call of order O has ended; STATUS! is to be kept for retries
@@ -193,6 +194,8 @@ static void play(const char *event)
         begin_work(&words, words.word[2]);
     else if (strcmp(verb, "work") == 0)
         begin_work(&words, "");
+    else if (strcmp(verb, "wake") == 0)
+        core_wake(stage->core, view_of(words.word[1]), stage->now);
     else if (strcmp(verb, "hangup") == 0)
         core_hang_up(stage->core, number_in(&words, 1), stage->now);
     else if (strcmp(verb, "end") == 0)
@@ -318,6 +321,11 @@ STORY(a_release_polls_at_once, { "acquire 1 k", "begin 1" }, { "end 1 held", "" 
 STORY(a_release_during_a_poll_is_followed_by_another, { "acquire 1 k", "begin 1" },
       { "free 2 k", "work 2" }, { "end 2 ok", "free 2, 2=ok" }, { "end 1 held", "poll 1" },
       { "free 3 k", "work 3" }, { "end 3 ok", "free 3, 3=ok" }, { "end 1 held", "poll 1" },
+      { "end 1 held", "" })
+
+STORY(what_becomes_free_otherwise_is_polled_at_once, { "wake k", "" },
+      { "acquire 1 k", "begin 1" }, { "end 1 held", "" }, { "wake other", "" },
+      { "wake k", "poll 1" }, { "wake k", "" }, { "end 1 held", "poll 1" },
       { "end 1 held", "" })
 
 /* ---- Hang-ups ------------------------------------------------------------------------ */
@@ -702,6 +710,7 @@ int main(void)
         cmocka_unit_test(a_release_of_a_tree_wakes_what_is_below),
         cmocka_unit_test(a_release_of_a_range_wakes_ranges_and_the_inode),
         cmocka_unit_test(a_place_that_is_given_up_wakes_those_that_overlap),
+        cmocka_unit_test(what_becomes_free_otherwise_is_polled_at_once),
         cmocka_unit_test(a_parked_waiter_that_hangs_up_is_gone),
         cmocka_unit_test(a_place_is_cancelled_before_the_next_waiter_asks),
         cmocka_unit_test(a_grant_for_a_client_that_has_hung_up_is_given_back),

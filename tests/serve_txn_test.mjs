@@ -146,6 +146,17 @@ test('an acquire for a transaction waits for its turn', async () => {
   await release(main, key, await acquire(main, key, { block_seconds: 5 }));
 });
 
+test('a commit reaches those who wait for its keys', async () => {
+  const { txn, keys } = await stageTwo(main);
+  const waits = keys.map((key) => acquire(main, key, { block_seconds: 30 }));
+  await sleep(300);
+  await ok(main, '/v1/txn/commit', { txn_id: txn });
+  for (const lease of await Promise.all(waits)) {
+    assert.equal(lease.version, 1);
+    await release(main, lease.key, lease);
+  }
+});
+
 test('what is wrong with a transaction is told', async () => {
   const none = '0'.repeat(32);
   const key = fresh();

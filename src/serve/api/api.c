@@ -35,6 +35,7 @@ void exchange_release(struct exchange *exchange)
         exchange->api->long_work--;
     ask_release(&exchange->ask);
     buffer_release(&exchange->body);
+    buffer_release(&exchange->freed);
     free(exchange->sent);
     free(exchange);
 }
@@ -49,6 +50,7 @@ static struct exchange *exchange_new(struct api *api, struct http_request *http)
     exchange->users = 1;
     exchange->arrived = env_now(api->env);
     exchange->body = BUFFER_INIT(API_REPLY_MAX);
+    exchange->freed = BUFFER_INIT(API_REPLY_MAX);
     exchange->info = HF_KEY_INFO;
     ask_init(&exchange->ask);
     http_request_set_user(http, exchange);

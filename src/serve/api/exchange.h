@@ -79,6 +79,7 @@ struct exchange {
     struct space *space;
     struct exchange *next; /* of those that wait for the same space */
     bool waits;            /* it is one of those */
+    bool wakes;            /* its work is to fill in `freed` */
     bool is_long;          /* it is counted in api->long_work */
     atomic_bool gone;      /* its client has hung up */
     const char *who;       /* the name of the client's token; NULL: none */
@@ -94,6 +95,8 @@ struct exchange {
     struct buffer body;
     int status;
     struct hf_key_info info;
+    struct buffer
+        freed; /* the names of keys that may have become free, each followed by a NUL */
 };
 
 /* A route: what is sent to this path, and how it is answered. */

@@ -39,11 +39,22 @@ static void begin_txn_begin(struct exchange *exchange)
 
 /* ---- Decide -------------------------------------------------------------------------- */
 
+static bool note_keys(void *argument, const struct hf_txn_info *txn)
+{
+    struct buffer *names = argument;
+    for (size_t i = 0; i < txn->key_count; i++)
+        buffer_append(names, (struct view){ txn->keys[i], strlen(txn->keys[i]) + 1 });
+    return false;
+}
+
 static enum hf_status decide_asked_txn(struct exchange *exchange, enum hf_decision decision,
                                        struct hf_error *error)
 {
     const char *id = exchange->ask.txn_id;
     bool commits = decision == HF_COMMIT;
+    if (exchange
+            ->wakes) /* without its keys, those who wait notice the decision a little later */
+        hf_txn_show(exchange->space->client, id, note_keys, &exchange->freed, NULL);
     enum hf_status status =
         hf_txn_decide(exchange->space->client, id, decision, /* ret_decision */ NULL, error);
     if (status == HF_MISMATCH)
@@ -69,12 +80,32 @@ static enum hf_status roll_back_txn(struct exchange *exchange, struct hf_error *
 
 static void begin_txn_commit(struct exchange *exchange)
 {
+    exchange->wakes = core_has_waiters(exchange->api->core);
     exchange_work(exchange, commit_txn);
 }
 
 static void begin_txn_rollback(struct exchange *exchange)
 {
+    exchange->wakes = core_has_waiters(exchange->api->core);
     exchange_work(exchange, roll_back_txn);
+}
+
+/* The keys are free now: those who wait for them at this server are told at once. */
+static void finish_decision(struct exchange *exchange, const struct core_result *result)
+{
+    struct api *api = exchange->api;
+    struct buffer resource = BUFFER_INIT(CORE_RESOURCE_MAX);
+    const struct buffer *freed = &exchange->freed;
+    for (size_t at = 0; at < freed->size; at += strlen(freed->data + at) + 1) {
+        const char *name = freed->data + at; /* <namespace>/<key> */
+        const char *slash = strchr(name, '/');
+        buffer_clear(&resource);
+        if (slash &&
+            buffer_print(&resource, "%.*s/named:%s", (int)(slash - name), name, slash + 1))
+            core_wake(api->core, buffer_view(&resource), env_now(api->env));
+    }
+    buffer_release(&resource);
+    exchange_reply_body(exchange, result);
 }
 
 /* ---- Replay -------------------------------------------------------------------------- */
@@ -132,8 +163,8 @@ static enum hf_status verify_decide(struct exchange *exchange, struct hf_error *
 static void begin_decide(struct exchange *exchange)
 {
     switch (exchange->ask.state[0]) {
-    case 'c': exchange_work(exchange, commit_txn); break;
-    case 'r': exchange_work(exchange, roll_back_txn); break;
+    case 'c': begin_txn_commit(exchange); break;
+    case 'r': begin_txn_rollback(exchange); break;
     default: exchange_work(exchange, find_pending_txn); break;
     }
 }
@@ -142,11 +173,11 @@ const struct route txn_routes[] = {
     { HTTP_VERB_POST, "/v1/txn/begin", RIGHT_WRITE, .has_space = true, .reads_body = true, NULL,
       begin_txn_begin, exchange_reply_body },
     { HTTP_VERB_POST, "/v1/txn/decide", RIGHT_WRITE, .has_space = true, .reads_body = true,
-      verify_decide, begin_decide, exchange_reply_body },
+      verify_decide, begin_decide, finish_decision },
     { HTTP_VERB_POST, "/v1/txn/commit", RIGHT_WRITE, .has_space = true, .reads_body = true,
-      need_txn, begin_txn_commit, exchange_reply_body },
+      need_txn, begin_txn_commit, finish_decision },
     { HTTP_VERB_POST, "/v1/txn/rollback", RIGHT_WRITE, .has_space = true, .reads_body = true,
-      need_txn, begin_txn_rollback, exchange_reply_body },
+      need_txn, begin_txn_rollback, finish_decision },
     { HTTP_VERB_POST, "/v1/txn/replay", RIGHT_WRITE, .has_space = true, .reads_body = true,
       need_txn, begin_txn_replay, exchange_reply_body },
     { 0 },

@@ -473,6 +473,17 @@ void core_call_ended(struct core *core, uint64_t call, const struct core_result 
     op_end(core, op);
 }
 
+void core_wake(struct core *core, struct view resource, struct mono_time now)
+{
+    core->now = now;
+    line_wake(core, resource);
+}
+
+bool core_has_waiters(const struct core *core)
+{
+    return core->lines.count > 0;
+}
+
 /* Other calls take so long that this one has not begun. All requests of the operation are told that
  * nothing happened. */
 static void refuse_to_start(struct core *core, struct core_op *op)

@@ -135,6 +135,10 @@ struct core_result {
 void core_call_ended(struct core *core, uint64_t call, const struct core_result *result,
                      struct mono_time now);
 
+/* A resource may have become free by something else than the release of a core_work. Its first
+ * waiter is polled at once. */
+void core_wake(struct core *core, struct view resource, struct mono_time now);
+
 /* Time limits and polls that are due, and results that are forgotten. */
 void core_pass_time(struct core *core, struct mono_time now);
 
@@ -143,6 +147,9 @@ struct mono_time core_wake_at(const struct core *core);
 
 /* From now on, nothing is granted. Waits are answered with CANCELLED. */
 void core_stop(struct core *core, struct mono_time now);
+
+/* Whether any request waits for a resource. */
+bool core_has_waiters(const struct core *core);
 
 /* Whether no request and no call is left. */
 bool core_is_idle(const struct core *core);
