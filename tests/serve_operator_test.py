@@ -19,6 +19,7 @@ import time
 from serve_operator_kit import PROGRAM, SANITIZED, Server, write_tokens
 from tap_kit import end, tell
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
 
 
@@ -140,6 +141,50 @@ def test_labels(server):
     expect(grown < 60, "hundreds of keys and paths add no series", f"{grown} lines")
 
 
+# ---- Rules and board ---------------------------------------------------------------------------
+
+
+def exported_names():
+    """The names of all samples that the server can export, with what the formats add to them."""
+    with open(os.path.join(ROOT, "src", "serve", "metrics", "page.c"), encoding="utf-8") as file:
+        source = file.read()
+    found = set(re.findall(r'"((?:holdfast|process)_\w+)"', source))
+    found |= {name + end for name in found for end in ("_total", "_bucket", "_sum", "_count")}
+    return found
+
+
+def samples_of(text):
+    """Metrics in an expression, or in the samples of a page."""
+    return set(re.findall(r"\b(?:holdfast|process)_\w+", text))
+
+
+def as_rules(expressions):
+    """A file of rules, because promtool checks no other expressions."""
+    rules = [{"record": f"r:{i}", "expr": text.replace("$instance", ".*")} for i, text in enumerate(expressions)]
+    return json.dumps({"groups": [{"name": "board", "rules": rules}]})
+
+
+def test_rules(folder, server):
+    rules, board = (os.path.join(ROOT, "docs", name) for name in ("alerts.yml", "grafana.json"))
+    done = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True, check=False)
+    expect(done.returncode == 0, "promtool accepts the alert rules", done.stdout + done.stderr)
+    names, live = exported_names(), samples_of(server.get("/metrics")[2])
+    expect(len(live) > 50 and not live - names, "every metric of a server is known by its name", str(live - names))
+    with open(rules, encoding="utf-8") as file:
+        used = samples_of(file.read())
+    expect(len(used) > 10 and not used - names, "every metric of the alert rules is exported", str(used - names))
+    with open(board, encoding="utf-8") as file:
+        text = file.read()
+    targets = [target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"]]
+    used = samples_of(text)
+    expect(len(used) > 20 and not used - names, "and so is every metric of the board", str(used - names))
+    path = os.path.join(folder, "board.yml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(as_rules(targets))
+    done = subprocess.run(["promtool", "check", "rules", path], capture_output=True, text=True, check=False)
+    expect(done.returncode == 0, "promtool accepts the expressions of the board", done.stdout + done.stderr)
+
+
 def test_rights(folder):
     tokens = write_tokens(folder, reader=("r" * 20, "read", "one"))
     with Server(folder, "--tokens", tokens) as server:
@@ -154,6 +199,7 @@ def test_metrics(folder):
         test_formats(server)
         test_waiters(server)
         test_labels(server)
+        test_rules(folder, server)
     test_rights(folder)
 
 
