@@ -15,6 +15,10 @@ import tap_kit
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 ROUTE = re.compile(r'\{\s*HTTP_VERB_(\w+),\s*"(/[^"]*)"')
+PLACES = {"query": "IN_QUERY", "header": "IN_HEADER"}
+# A filter may be sent several times, and a header of a stream belongs to events.c.
+READ_ELSEWHERE = {("IN_QUERY", "filter"), ("IN_HEADER", "Last-Event-ID")}
+ONLY_REFUSED = {("IN_QUERY", "scope")}  # because a scope has no state
 METHODS = {"get", "post", "put", "delete", "patch"}
 
 
@@ -75,8 +79,27 @@ def the_document_names_every_word_of_an_error():
     assert len(used) > 10 and used <= words, f"not described: {sorted(used - words)}"
 
 
+def every_member_is_described():
+    """What ask.c reads from a body, a query or a header is in the document, and nothing else."""
+    document = serve_openapi.load()
+    described = {("IN_BODY", name) for schema, parts in document["components"]["schemas"].items()
+                 if schema.endswith("Request") for name in parts["properties"]}
+    for item in document["paths"].values():
+        for operation in item.values():
+            for part in operation.get("parameters", []):
+                part = serve_openapi.resolve(document, part)
+                described.add((PLACES[part["in"]], part["name"]))
+    with open(os.path.join(ROOT, "src/serve/api/ask.c"), encoding="utf-8") as file:
+        rows = re.findall(r'(?:TEXT|NUMBER|FLAG|OBJECT)\("([\w-]+)", ([A-Z_| ]+),', file.read())
+    read = {(place, name) for name, places in rows for place in places.split(" | ")}
+    read = (read | READ_ELSEWHERE) - ONLY_REFUSED
+    assert len(read) > 30, "the fields are found in the source"
+    assert read == described, f"they differ in {sorted(read ^ described)}"
+
+
 CASES = [
     ("every route of the server is described, and no other", every_route_is_described),
+    ("every member and parameter of a request is described", every_member_is_described),
     ("the document is whole", the_document_is_whole),
     ("the document names every word of an error", the_document_names_every_word_of_an_error),
 ]
