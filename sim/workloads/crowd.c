@@ -10,6 +10,7 @@
 #include "sim/workloads/tally.h"
 
 #include "base/check.h"
+#include "sim/workloads/clients.h"
 #include "sim/workloads/draw.h"
 
 #include <inttypes.h>
@@ -33,16 +34,11 @@
 
 struct crowd_run {
     struct run *run;
+    struct clients all;
     size_t clients;
     struct span idle; /* between two changes of a client, on average */
     uint64_t puts, gets, changes;
     uint64_t changes_of[CLIENTS_MAX];
-};
-
-struct crowd_client {
-    struct crowd_run *crowd;
-    struct node *node;
-    size_t index;
 };
 
 /* After the time in which the clients get to know each other. */
@@ -60,8 +56,8 @@ static void count_request(void *argument, const struct observation *seen)
 
 static void make_changes(void *argument)
 {
-    struct crowd_client *self = argument;
-    struct crowd_run *crowd = self->crowd;
+    const struct one_client *self = argument;
+    struct crowd_run *crowd = self->state;
     struct env *env = node_env(self->node);
     struct tally_client client;
     tally_open(&client, crowd->run->net, self->node, self->index + 1, VIEW("table"),
@@ -78,25 +74,6 @@ static void make_changes(void *argument)
             env_sleep(env, env_jitter(env, SPAN_US(2 * crowd->idle.us)));
     }
     tally_close(&client);
-}
-
-/* The clients of one node are independent of each other, like processes. */
-static void run_clients(struct node *node, void *argument)
-{
-    struct crowd_run *crowd = argument;
-    struct crowd_client clients[CLIENTS_MAX];
-    struct env_task *tasks[CLIENTS_MAX];
-    struct hf_error error;
-    size_t count = 0;
-    for (size_t i = node_number(node) - 1; i < crowd->clients;
-         i += crowd->run->options->nodes) {
-        clients[count] = (struct crowd_client){ crowd, node, i };
-        check(env_task_start(node_env(node), make_changes, &clients[count], &tasks[count],
-                             &error) == HF_OK);
-        count++;
-    }
-    for (size_t i = 0; i < count; i++)
-        env_task_join(node_env(node), tasks[i]);
 }
 
 static uint64_t puts_allowed(const struct crowd_run *crowd)
@@ -151,8 +128,8 @@ static void *start_crowd(struct run *run)
     /* A client that is idle most of the time, so that the document is not busy. */
     if (prng_below(&prng, 3) == 0)
         crowd->idle = SPAN_US((int64_t)crowd->clients * 10 * (DELAY_MIN.us + DELAY_MAX.us));
-    for (unsigned i = 0; i < run->options->nodes; i++)
-        node_boot(world_node(run->world, i), run_clients, crowd);
+    crowd->all = (struct clients){ run, crowd->clients, make_changes, crowd };
+    clients_boot(&crowd->all);
     return crowd;
 }
 

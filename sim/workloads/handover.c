@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "holdfast/lock.h"
 #include "lock/client.h"
-#include "sim/run.h"
+#include "sim/workloads/clients.h"
 #include "store/observe.h"
 
 #include <inttypes.h>
@@ -45,18 +45,13 @@
 
 struct handover_run {
     struct run *run;
+    struct clients all;
     size_t clients;
     struct span round_trip; /* on average */
     struct span hold;       /* on average */
     size_t holders;
     uint64_t puts, conflicts, gets, passed;
     uint64_t passed_to[CLIENTS_MAX];
-};
-
-struct handover_client {
-    struct handover_run *handover;
-    struct node *node;
-    size_t index;
 };
 
 /* After the time in which the clients get to know each other, and before the first one leaves. */
@@ -76,16 +71,17 @@ static void count_request(void *argument, const struct observation *seen)
     handover->gets += seen->kind == CALL_GET;
 }
 
-static void must(struct handover_client *self, const char *call, enum hf_status status)
+static void must(const struct one_client *self, const char *call, enum hf_status status)
 {
+    const struct handover_run *handover = self->state;
     if (status != HF_OK)
-        world_fail(self->handover->run->world, "%s of client %zu: %s", call, self->index,
+        world_fail(handover->run->world, "%s of client %zu: %s", call, self->index,
                    hf_status_name(status));
 }
 
-static void hold_once(struct handover_client *self, struct hf_lock *lock)
+static void hold_once(const struct one_client *self, struct hf_lock *lock)
 {
-    struct handover_run *handover = self->handover;
+    struct handover_run *handover = self->state;
     struct env *env = node_env(self->node);
     struct hf_error error;
     run_count_operation(handover->run);
@@ -102,8 +98,8 @@ static void hold_once(struct handover_client *self, struct hf_lock *lock)
 
 static void pass_lock_around(void *argument)
 {
-    struct handover_client *self = argument;
-    struct handover_run *handover = self->handover;
+    const struct one_client *self = argument;
+    struct handover_run *handover = self->state;
     struct store *store, *inner = net_store_open(handover->run->net, self->node);
     struct hf_client *client;
     struct hf_lock *lock;
@@ -118,25 +114,6 @@ static void pass_lock_around(void *argument)
     hf_lock_free(lock);
     hf_client_close(client);
     store_close(store);
-}
-
-/* The clients of one node are independent of each other, like processes. */
-static void run_clients(struct node *node, void *argument)
-{
-    struct handover_run *handover = argument;
-    struct handover_client clients[CLIENTS_MAX];
-    struct env_task *tasks[CLIENTS_MAX];
-    struct hf_error error;
-    size_t count = 0;
-    for (size_t i = node_number(node) - 1; i < handover->clients;
-         i += handover->run->options->nodes) {
-        clients[count] = (struct handover_client){ handover, node, i };
-        check(env_task_start(node_env(node), pass_lock_around, &clients[count], &tasks[count],
-                             &error) == HF_OK);
-        count++;
-    }
-    for (size_t i = 0; i < count; i++)
-        env_task_join(node_env(node), tasks[i]);
 }
 
 static void check_shares(const struct handover_run *handover)
@@ -219,8 +196,8 @@ static void *start_handover(struct run *run)
     handover->clients = sizes[prng_below(&prng, sizeof sizes / sizeof *sizes)];
     handover->hold.us =
         holds[prng_below(&prng, sizeof holds / sizeof *holds)] * handover->round_trip.us;
-    for (unsigned i = 0; i < run->options->nodes; i++)
-        node_boot(world_node(run->world, i), run_clients, handover);
+    handover->all = (struct clients){ run, handover->clients, pass_lock_around, handover };
+    clients_boot(&handover->all);
     return handover;
 }
 

@@ -15,6 +15,7 @@
 #include "sim/workloads/tally.h"
 
 #include "base/check.h"
+#include "sim/workloads/clients.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,15 +37,10 @@
 
 struct outage_run {
     struct run *run;
+    struct clients all;
     struct net_plan good, bad;
     struct timer begins, looked_at, ends;
     uint64_t sent[STOPS], done[STOPS]; /* requests and changes in each second */
-};
-
-struct outage_client {
-    struct outage_run *outage;
-    struct node *node;
-    size_t index;
 };
 
 static size_t second_of(const struct outage_run *outage)
@@ -63,8 +59,8 @@ static void count_request(void *argument, const struct observation *seen)
 
 static void use_document(void *argument)
 {
-    struct outage_client *self = argument;
-    struct outage_run *outage = self->outage;
+    const struct one_client *self = argument;
+    struct outage_run *outage = self->state;
     struct env *env = node_env(self->node);
     struct tally_client client;
     char key[40];
@@ -81,26 +77,6 @@ static void use_document(void *argument)
         env_sleep(env, env_jitter(env, SPAN_US(2 * IDLE.us)));
     }
     tally_close(&client);
-}
-
-static void run_clients(struct node *node, void *argument)
-{
-    struct outage_run *outage = argument;
-    struct outage_client *clients = calloc(CLIENTS, sizeof *clients);
-    struct env_task **tasks = calloc(CLIENTS, sizeof *tasks);
-    struct hf_error error;
-    size_t count = 0;
-    check(clients && tasks);
-    for (size_t i = node_number(node) - 1; i < CLIENTS; i += outage->run->options->nodes) {
-        clients[count] = (struct outage_client){ outage, node, i };
-        check(env_task_start(node_env(node), use_document, &clients[count], &tasks[count],
-                             &error) == HF_OK);
-        count++;
-    }
-    for (size_t i = 0; i < count; i++)
-        env_task_join(node_env(node), tasks[i]);
-    free(tasks);
-    free(clients);
 }
 
 static void begin_outage(void *argument)
@@ -193,8 +169,8 @@ static void *start_outage(struct run *run)
     world_set_timer(run->world, &outage->looked_at, (int64_t)LOOKED_AT * 1000000,
                     check_requests, outage);
     world_set_timer(run->world, &outage->ends, (int64_t)ENDS * 1000000, end_outage, outage);
-    for (unsigned i = 0; i < run->options->nodes; i++)
-        node_boot(world_node(run->world, i), run_clients, outage);
+    outage->all = (struct clients){ run, CLIENTS, use_document, outage };
+    clients_boot(&outage->all);
     return outage;
 }
 
