@@ -79,6 +79,7 @@ extern const struct workload workload_epochs;
 extern const struct workload workload_handover;
 extern const struct workload workload_index;
 extern const struct workload workload_locks;
+extern const struct workload workload_newcomers;
 extern const struct workload workload_outage;
 extern const struct workload workload_plain;
 extern const struct workload workload_race;

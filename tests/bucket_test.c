@@ -134,6 +134,46 @@ static void learnt_once(void **state)
     scene_close(&scene);
 }
 
+static void another_has_probed(void *argument)
+{
+    put_verdict(argument, PLACE, /* usable */ true, SPAN_S(3600));
+}
+
+#define TURN_OF_ANOTHER LAYOUT_PROBE_TURNS "0000000000000000"
+
+static void another_probe_is_waited_for(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene);
+    put_object(&scene, TURN_OF_ANOTHER, VIEW("1"));
+    script_rule(&scene.script, .on = ON_LIST, .times = 1, .fate = SLOW);
+    script_rule(&scene.script, .on = ON_GET, .key = LAYOUT_BUCKET_KEY, .skip = 2, .times = 1,
+                .before = another_has_probed, .argument = &scene);
+    assert_status(HF_OK, check_for(&scene, BUCKET_LOCKS), &scene.error);
+    struct counts counts = script_counts(&scene.script);
+    assert_int_equal(counts.gets, 3);
+    assert_int_equal(counts.puts, 1);   /* it asks for its turn ... */
+    assert_int_equal(counts.others, 2); /* ... looks who is first, and takes it back */
+    assert_int_equal(count_objects(&scene), 2);
+    assert_true(scene.script.base.traits.etag_fresh);
+    scene_close(&scene);
+}
+
+/* What it left is deleted, so that it delays nobody again. */
+static void a_client_that_died_probing_is_not_waited_for_long(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene);
+    put_object(&scene, TURN_OF_ANOTHER, VIEW("1"));
+    assert_status(HF_OK, check_for(&scene, BUCKET_LOCKS), &scene.error);
+    assert_true(script_counts(&scene.script).puts > 10);
+    assert_true(format_has(&scene, "\"usable\": true"));
+    assert_int_equal(count_objects(&scene), 1);
+    scene_close(&scene);
+}
+
 /* A store that takes a put if absent for any put. */
 static struct fate ignore_absent(void *argument, struct script_call *call)
 {
@@ -558,6 +598,10 @@ int main(void)
         IT("a feature that another client records meanwhile is recorded once",
            a_feature_that_another_records_is_recorded_once),
         IT("a store is probed once; whoever comes next needs one get", learnt_once),
+        IT("while another client probes a store, its verdict is waited for",
+           another_probe_is_waited_for),
+        IT("a client that died while it probed is not waited for any longer",
+           a_client_that_died_probing_is_not_waited_for_long),
         IT("a store that lies is refused, and the next time by one get", a_liar_is_refused),
         IT("a probe by hand makes the verdict anew", a_probe_by_hand_makes_it_anew),
         IT("a verdict counts until it expires", verdicts_expire),

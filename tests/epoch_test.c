@@ -280,6 +280,60 @@ static void a_namespace_with_traces_has_no_epoch_0(void **state)
     }
 }
 
+#define STUBS     40
+#define STUB_TEXT "{\"format\":\"holdfast.leases/1\",\"next_token\":0,\"leases\":{}}"
+
+/* A client writes a stub before it looks for the epoch. So if many use a new namespace at the same
+ * time, there are many stubs and no epoch, and perhaps a blank of a client that has died. */
+static void write_stubs(struct pair *pair, const char *last)
+{
+    char key[64];
+    for (unsigned i = 0; i < STUBS; i++) {
+        snprintf(key, sizeof key, "default/meta/stub-%02u.json", i);
+        world_write(&pair->world, key, view_of(i + 1 < STUBS ? STUB_TEXT : last));
+    }
+    lose(pair, COPY, LOSSES - 1);
+}
+
+static void a_blank_among_stubs_is_filled(void **state)
+{
+    struct pair *pair = *state;
+    write_stubs(pair, STUB_TEXT);
+    ASSERT(token_of_new(pair, "first") == FIRST_OF(0));
+    ASSERT(said_by(pair, DOCUMENT) == 0 && said_by(pair, COPY) == 0);
+}
+
+static void a_table_among_stubs_is_found(void **state)
+{
+    struct pair *pair = *state;
+    struct epoch_findings sight;
+    write_stubs(pair, traces[0].text);
+    new_names_are_refused(pair);
+    ASSERT(repair(pair, &sight) > traces[0].token >> 32 && sight.shown == traces[0].token);
+}
+
+static void another_fills_the_blank(void *argument)
+{
+    struct pair *pair = argument;
+    world_write(&pair->world, COPY,
+                VIEW("{ \"format\": \"holdfast.epoch/1\", \"epoch\": 5, \"write\": \"9c\" }"));
+    world_write(&pair->world, DOCUMENT,
+                VIEW("{ \"format\": \"holdfast.epoch/1\", \"epoch\": 5, \"write\": \"9d\" }"));
+}
+
+/* The document is read when the epoch is looked for, and then while it is waited for. */
+static void the_client_that_wrote_the_blank_is_waited_for(void **state)
+{
+    struct pair *pair = *state;
+    lose(pair, COPY, LOSSES - 1);
+    script_rule(&pair->one.way, .name = "filled", .on = ON_GET, .key = DOCUMENT, .skip = 1,
+                .times = 1, .before = another_fills_the_blank, .argument = pair);
+    script_rule(&pair->one.way, .name = "search", .on = ON_LIST);
+    ASSERT(token_of_new(pair, "first") == FIRST_OF(5));
+    ASSERT(script_met(&pair->one.way, "filled") == 1);
+    ASSERT(script_met(&pair->one.way, "search") == 0);
+}
+
 static void fences_count_too(void **state)
 {
     struct pair *pair = *state;
@@ -407,6 +461,10 @@ int main(int argc, char **argv)
              a_damaged_table_waits_for_its_epoch),
         IT("a namespace with traces of tokens has no epoch 0",
            a_namespace_with_traces_has_no_epoch_0),
+        PAIR("a blank among many stubs is filled", a_blank_among_stubs_is_filled),
+        PAIR("a table with tokens among many stubs is found", a_table_among_stubs_is_found),
+        PAIR("a client that finds another's blank waits for it to be filled",
+             the_client_that_wrote_the_blank_is_waited_for),
         PAIR("fences count too", fences_count_too),
         PAIR("what is known is never lowered", what_is_known_is_never_lowered),
         PAIR("a copy that is paired again gets the limits of the document",

@@ -14,6 +14,9 @@
 /* The probe's scratch objects: LAYOUT_PROBE_SCRATCH <random>/<name>. */
 #define LAYOUT_PROBE_SCRATCH ".holdfast/probe/"
 
+/* Clients that want to probe: LAYOUT_PROBE_TURNS <random>. */
+#define LAYOUT_PROBE_TURNS ".holdfast/probe/turns/"
+
 /* Token epochs, one per namespace: LAYOUT_EPOCH_FOLDER <namespace>.json, and a copy of each. */
 #define LAYOUT_EPOCH_FORMATS     "holdfast.epoch/"
 #define LAYOUT_EPOCH_FORMAT      LAYOUT_EPOCH_FORMATS "1"

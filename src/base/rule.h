@@ -106,6 +106,9 @@
     ROW(EPOCH_AFTER_THE_STUB, "epochs", "reads the epoch before the stub has landed")          \
     ROW(EPOCH_COPY_FIRST, "epochs", "raises the epoch's document before its copy")             \
     ROW(LOST_EPOCH_IS_NOT_ZERO, "epochs", "treats a lost epoch document as epoch 0")           \
+    ROW(CREATOR_GOES_FIRST, "newcomers", "searches all tables while another client does")      \
+    ROW(LIMIT_IS_RECORDED_ONCE, "newcomers", "records a limit that another client recorded")   \
+    ROW(ONE_PROBES_FOR_ALL, "newcomers", "probes the store while another client does")         \
     /* Fenced objects. */                                                                      \
     ROW(LOWER_TOKEN_IS_FENCED, "fenced", "writes with a lower token than the last")            \
     ROW(SAME_TOKEN_IN_ORDER, "fenced",                                                         \

@@ -16,6 +16,11 @@
 #define REQUEST_TIME_MIN  SPAN_MS(500)
 #define REQUEST_TIME_MAX  SPAN_S(10)
 
+/* A body may take many requests to prepare. This much time is left for the rest, but no more than a
+ * quarter. */
+#define AFTER_PREPARE      SPAN_S(1)
+#define AFTER_PREPARE_PART 4
+
 /* The pauses before retries are multiples of the round trip, so it must not become 0. */
 #define ROUND_TRIP_MIN SPAN_US(100)
 
@@ -291,7 +296,7 @@ static enum hf_status begin_with(struct doc *doc, void *body, struct etag etag,
     }
     doc_set_body(doc, body, &etag);
     doc->prepared = whole;
-    status = doc_prepare_body(doc, deadline, error);
+    status = doc_prepare_body(doc, doc->prepare_by, error);
     /* A body that replaces damage is written even if no operation changes it. Otherwise the damage,
      * or the mark that was put over it, would stay in the store. */
     doc->unwritten = rescued;
@@ -359,7 +364,7 @@ static enum hf_status ensure_body(struct doc *doc, struct mono_time deadline, bo
         return create_document(doc, deadline, error);
     if (status == HF_CORRUPT && doc->unreadable && doc->type->rescue)
         return replace_damaged(doc, deadline, error);
-    return status == HF_OK ? doc_prepare_body(doc, deadline, error) : status;
+    return status == HF_OK ? doc_prepare_body(doc, doc->prepare_by, error) : status;
 }
 
 /* ---- One attempt --------------------------------------------------------------------- */
@@ -410,14 +415,19 @@ void doc_apply_batch(struct doc *doc, struct batch *batch, struct attempt *attem
     }
 }
 
-struct mono_time batch_deadline(struct doc *doc, const struct batch *batch)
+/* The time until the earliest deadline in the batch. */
+static struct span time_left(const struct batch *batch, struct mono_time now)
 {
-    /* The earliest deadline in the batch applies. */
     struct mono_time earliest = batch->ops[0]->deadline;
     for (size_t i = 1; i < batch->count; i++)
         earliest = mono_earlier(earliest, batch->ops[i]->deadline);
+    return mono_since(earliest, now);
+}
+
+struct mono_time batch_deadline(struct doc *doc, const struct batch *batch)
+{
     struct mono_time now = env_now(doc->store->env);
-    struct span part = SPAN_US(mono_since(earliest, now).us / REQUEST_TIME_PART);
+    struct span part = SPAN_US(time_left(batch, now).us / REQUEST_TIME_PART);
     if (part.us < REQUEST_TIME_MIN.us)
         part = REQUEST_TIME_MIN;
     return mono_add(now, span_smaller(part, REQUEST_TIME_MAX));
@@ -567,7 +577,11 @@ void doc_try(struct doc *doc, struct batch *batch)
 {
     struct hf_error error;
     bool fresh = true;
-    struct mono_time deadline = batch_deadline(doc, batch);
+    struct mono_time deadline = batch_deadline(doc, batch), now = env_now(doc->store->env);
+    struct span left = time_left(batch, now);
+    struct span rest = span_smaller(SPAN_US(left.us / AFTER_PREPARE_PART), AFTER_PREPARE);
+    struct span most = span_smaller(SPAN_US(left.us - rest.us), REQUEST_TIME_MAX);
+    doc->prepare_by = mono_add(now, span_larger(most, mono_since(deadline, now)));
     enum step_end end = doc_try_step(doc, batch);
     if (end == STEP_DONE)
         return;

@@ -33,7 +33,8 @@ struct doc {
     bool unreadable;          /* the object could not be decoded when it was last loaded */
     bool doubted;             /* compare the body with the store before publishing a result */
     bool prepared;            /* the body is ready for operations */
-    bool unwritten;           /* `prepare` has changed the body: it must be written */
+    struct mono_time prepare_by; /* it must be, in this attempt */
+    bool unwritten;              /* `prepare` has changed the body: it must be written */
     unsigned failures_in_row;
     struct mono_time failing; /* since the first of these failures */
     bool conflicted;          /* the last failure was a conflict */

@@ -19,6 +19,23 @@
 #define EPOCH_BYTES_MAX ((size_t)64 * 1024)
 #define LIMIT_MS_MAX    (UINT64_C(24) * 3600 * 1000) /* the longest ttl */
 
+#define READ_TIME_PART 3
+#define READ_TIME_MIN  SPAN_MS(500)
+
+/* A client that finds another client's blank waits for it to be filled: for up to a half of the
+ * time that is left, and at least for a quarter. It looks again after up to so many times as long
+ * as its last read took, and then ever less often. */
+#define CREATION_TIME_PART 4
+#define CREATION_PAUSE     16
+
+/* A client that has time for so many requests in a row searches for tokens. One that has less time
+ * does so with a lower probability: if many wait, the store is slow because of them, but it may
+ * also be slow at all times. */
+#define SEARCH_REQUESTS 128
+
+/* A client has sent so many requests when it finds another client's blank. */
+#define BLANK_REQUESTS 4
+
 /* How many times one change starts again. If that is not enough, something keeps damaging the
  * copy. */
 #define REPLACE_TRIES_MAX 8
@@ -198,16 +215,25 @@ static bool epoch_encode(const void *argument, struct view nonce, struct buffer 
     return buffer_print(text, "%.*s }\n", VIEW_ARGS(buffer_view(&body->unknown)));
 }
 
+/* One read gets a third of the time that is left. If its reply is lost, there is time for
+ * another. */
+static struct mono_time epoch_read_deadline(const struct epoch_ref *ref)
+{
+    struct mono_time now = env_now(ref->store->env);
+    struct span part = SPAN_US(mono_since(ref->deadline, now).us / READ_TIME_PART);
+    return mono_earlier(ref->deadline, mono_add(now, span_larger(part, READ_TIME_MIN)));
+}
+
 /* NOT_FOUND: the object is absent or blank. */
-static enum hf_status read_epoch_file(const struct epoch_file *file,
-                                      struct epoch_body **ret_body, struct hf_error *error)
+static enum hf_status read_epoch_file(struct epoch_file *file, struct epoch_body **ret_body,
+                                      struct hf_error *error)
 {
     struct epoch_key space;
     struct buffer bytes = BUFFER_INIT(EPOCH_BYTES_MAX);
     struct store *store = file->ref.store;
     struct get_call get = { .key = epoch_key_of(file, &space),
                             .body = &bytes,
-                            .deadline = file->ref.deadline };
+                            .deadline = epoch_read_deadline(&file->ref) };
     void *body = NULL;
     enum hf_status status = store_get(store, &get);
     if (status == HF_OK)
@@ -223,6 +249,7 @@ static enum hf_status read_epoch_file(const struct epoch_file *file,
         return status;
     epoch_body_free(body);
     *ret_body = NULL;
+    file->begun = true;
     return error_set(error, HF_NOT_FOUND, "the epoch document of the namespace is blank");
 }
 
@@ -242,30 +269,32 @@ static enum hf_status report_lost_epoch(struct view ns, struct hf_error *error)
 
 /* Reads the copy. An unconfirmed copy counts as lost too, because the lost document may have been
  * ahead of it. */
-static enum hf_status read_epoch_copy(const struct epoch_ref *ref, struct epoch_body **ret_body,
+static enum hf_status read_epoch_copy(struct epoch_file *copy, struct epoch_body **ret_body,
                                       struct hf_error *error)
 {
-    struct epoch_file copy = { .ref = *ref, .is_copy = true };
-    enum hf_status status = read_epoch_file(&copy, ret_body, error);
+    enum hf_status status = read_epoch_file(copy, ret_body, error);
     if (status != HF_OK || ((*ret_body)->pair[0] && !(*ret_body)->fresh))
         return status;
     epoch_body_free(*ret_body);
     *ret_body = NULL;
-    return report_lost_epoch(ref->ns, error);
+    copy->begun = true;
+    return report_lost_epoch(copy->ref.ns, error);
 }
 
-/* Reads the document or, if it is lost, its copy. *ret_whole: the document was read. */
+/* Reads the document or, if it is lost, its copy. *ret_whole: the document was read. *ret_begun:
+ * neither was, and a client is creating them, or has died while it did. */
 static enum hf_status read_either(const struct epoch_ref *ref, struct epoch_body **ret_body,
-                                  bool *ret_whole, struct hf_error *error)
+                                  bool *ret_whole, bool *ret_begun, struct hf_error *error)
 {
-    struct epoch_file document = { .ref = *ref };
+    struct epoch_file document = { .ref = *ref }, copy = { .ref = *ref, .is_copy = true };
     struct hf_error why = { .status = HF_OK };
     enum hf_status first = read_epoch_file(&document, ret_body, error);
     MUTANT(mutant_takes_lost_epoch_for_zero(&first, ret_body));
     *ret_whole = first == HF_OK;
     if (!epoch_is_lost(first))
         return first;
-    enum hf_status second = read_epoch_copy(ref, ret_body, &why);
+    enum hf_status second = read_epoch_copy(&copy, ret_body, &why);
+    *ret_begun = document.begun || copy.begun;
     if (!epoch_is_lost(second)) {
         *error = why;
         return second;
@@ -280,8 +309,8 @@ enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time 
 {
     struct epoch_ref ref = { .store = store, .ns = ns, .deadline = deadline };
     struct epoch_body *body = NULL;
-    bool whole;
-    enum hf_status status = read_either(&ref, &body, &whole, error);
+    bool whole, begun;
+    enum hf_status status = read_either(&ref, &body, &whole, &begun, error);
     if (status != HF_OK)
         return status;
     *ret_epoch = body->epoch;
@@ -314,14 +343,18 @@ static enum hf_status check_unused(struct epoch_file *file, struct hf_error *err
     return epoch_is_lost(status) ? report_lost_epoch(file->ref.ns, error) : status;
 }
 
+/* No call on a document ends like this otherwise. */
+#define CREATED_BY_ANOTHER HF_HELD
+
 /* Fills a new or blank body from the other object or, if that is lost too, with 0. */
 static enum hf_status fill_blank(struct epoch_file *file, struct epoch_body *body,
                                  struct hf_error *error)
 {
-    struct epoch_file document = { .ref = file->ref };
+    struct epoch_file second = { .ref = file->ref, .is_copy = !file->is_copy };
     struct epoch_body *other = NULL;
-    enum hf_status status = file->is_copy ? read_epoch_file(&document, &other, error)
-                                          : read_epoch_copy(&file->ref, &other, error);
+    bool of_another = RULE(CREATOR_GOES_FIRST) && !body->ours;
+    enum hf_status status = file->is_copy ? read_epoch_file(&second, &other, error)
+                                          : read_epoch_copy(&second, &other, error);
     if (status == HF_OK) {
         struct epoch_body mine = *body;
         *body = *other;
@@ -332,7 +365,10 @@ static enum hf_status fill_blank(struct epoch_file *file, struct epoch_body *bod
     } else if (epoch_is_lost(status)) {
         body->epoch = 0;
         body->limits = (struct epoch_limits){ .known = !file->rebuild };
-        status = check_unused(file, error);
+        if (of_another && !file->waited && !file->empty && !file->rebuild)
+            status = error_set(error, CREATED_BY_ANOTHER, "another client creates the epoch");
+        else
+            status = check_unused(file, error);
     }
     body->blank = false;
     body->unwritten = true;
@@ -347,14 +383,10 @@ static bool epoch_is_whole(const void *body)
 static enum hf_status epoch_prepare(void *context, struct view key, void *body,
                                     struct mono_time deadline, struct hf_error *error)
 {
-    struct epoch_file *file = context, now = *file;
     (void)key;
-    if (epoch_is_whole(body))
-        return HF_OK;
-    now.ref.deadline = deadline; /* of this request, which is earlier than the change's own */
-    enum hf_status status = fill_blank(&now, body, error);
-    file->empty = now.empty;
-    return status;
+    (void)
+        deadline; /* the search for tokens may take longer than one request: the change's own */
+    return epoch_is_whole(body) ? HF_OK : fill_blank(context, body, error);
 }
 
 /* A blank object with its own nonce. Its ETag never existed before, so the condition of an
@@ -365,7 +397,7 @@ static void *epoch_birth(void *context)
     (void)context;
     struct epoch_body *body = epoch_body_new(/* error */ NULL);
     if (body)
-        body->blank = true;
+        body->blank = body->ours = true;
     return body;
 }
 
@@ -400,6 +432,10 @@ static void apply_limits(struct epoch_op *change, struct epoch_body *body,
     const struct table_space *space = change->space;
     struct epoch_limits limits = body->limits;
     struct limits *of_kind = &limits.of[change->kind];
+    /* Of many clients that grant their first leases at the same time, one records the limit. */
+    bool recorded = RULE(LIMIT_IS_RECORDED_ONCE) && change->record.us > 0 && limits.known &&
+                    limits_find(of_kind, &space->settings, change->record, &space->policy,
+                                evidence, &change->limit);
     if (change->record.us > 0 && !limits.known) {
         /* Leases granted before limits were recorded may have the longest possible ttl. */
         limits = (struct epoch_limits){ .known = true };
@@ -407,12 +443,12 @@ static void apply_limits(struct epoch_op *change, struct epoch_body *body,
             limits_record(&limits.of[kind], &space->settings, space->settings.ttl_max,
                           &space->policy, evidence);
     }
-    if (change->record.us > 0) {
+    if (change->record.us > 0 && !recorded) {
         limits_record(of_kind, &space->settings, change->record, &space->policy, evidence);
         check(limits_find(of_kind, &space->settings, change->record, &space->policy, evidence,
                           &change->limit));
         change->op.changed = true;
-    } else {
+    } else if (change->record.us == 0) {
         limits_drop_over(of_kind, &space->settings, evidence);
     }
     change->longest = limits.known ? limits_longest(of_kind) : SPAN_US(0);
@@ -561,19 +597,66 @@ static enum hf_status change_both(struct epoch_file *copy, struct epoch_file *do
     return status;
 }
 
+/* Waits for the client that has written the blank to fill both objects. Many clients may use a new
+ * namespace at the same time, and if all of them searched for tokens, in the tables of all of them,
+ * none would be done in time. OK: the epoch exists, or this client creates it itself, because the
+ * other one may have died. TIMEOUT: there is not enough time for that. `took`: how long a request
+ * takes at the moment. */
+static enum hf_status await_creation(const struct epoch_ref *ref, struct span took,
+                                     struct hf_error *error)
+{
+    struct env *env = ref->store->env;
+    struct epoch_file document = { .ref = *ref };
+    struct mono_time now = env_now(env);
+    struct span part = SPAN_US(mono_since(ref->deadline, now).us / CREATION_TIME_PART);
+    struct mono_time end = mono_add(mono_add(now, part), env_jitter(env, part));
+    struct span pause = SPAN_US(CREATION_PAUSE * took.us + 1);
+    enum hf_status status = HF_NOT_FOUND;
+    while (epoch_is_lost(status) && mono_before(now, end)) {
+        struct epoch_body *made = NULL;
+        env_sleep_until(env, mono_earlier(end, mono_add(now, env_jitter(env, pause))));
+        struct mono_time asked = env_now(env);
+        status = read_epoch_file(&document, &made, error);
+        epoch_body_free(made);
+        now = env_now(env);
+        took = mono_since(now, asked);
+        pause = span_larger(SPAN_US(2 * pause.us), SPAN_US(CREATION_PAUSE * took.us));
+    }
+    if (!epoch_is_lost(status))
+        return status;
+    struct span needed = env_jitter(env, SPAN_US(SEARCH_REQUESTS * took.us));
+    if (needed.us < mono_since(ref->deadline, now).us)
+        return error_clear(error);
+    env_sleep_until(env, ref->deadline);
+    return error_set(error, HF_TIMEOUT, "another client has not created the epoch in time");
+}
+
 /* *ret_epoch is set on success; it may be NULL. */
 static enum hf_status change_epoch(const struct epoch_ref *ref, struct epoch_op *change,
                                    uint64_t *ret_epoch, struct hf_error *error)
 {
-    struct epoch_file copy = { .ref = *ref, .is_copy = true, .rebuild = change->rebuild };
-    struct epoch_file document = { .ref = *ref, .rebuild = change->rebuild };
+    const struct epoch_op asked = *change;
+    struct epoch_file copy = {
+        .ref = *ref, .is_copy = true, .rebuild = change->rebuild, .waited = change->waited
+    };
+    struct epoch_file document = { .ref = *ref,
+                                   .rebuild = change->rebuild,
+                                   .waited = change->waited };
+    struct env *env = ref->store->env;
     enum hf_status status = HF_OK;
     bool again = true;
     MUTANT(mutant_changes_document_first(&document, change, &status, error));
     for (int tries = 0; tries < REPLACE_TRIES_MAX; tries++) {
         if (status != HF_OK || !again)
             break;
+        struct mono_time began = env_now(env);
         status = change_both(&copy, &document, change, &again, error);
+        if (status == CREATED_BY_ANOTHER) {
+            struct span took = SPAN_US(mono_since(env_now(env), began).us / BLANK_REQUESTS);
+            status = await_creation(ref, took, error);
+            copy.waited = document.waited = again = true;
+            *change = asked;
+        }
     }
     if (status == HF_OK && again)
         return error_set(error, HF_UNAVAILABLE,
@@ -589,8 +672,15 @@ enum hf_status epoch_have(const struct epoch_ref *ref, uint64_t *ret_epoch,
 {
     struct epoch_body *body = NULL;
     struct epoch_op change = { .by = 0 };
-    bool whole;
-    enum hf_status status = read_either(ref, &body, &whole, error);
+    bool whole, begun = false;
+    struct mono_time began = env_now(ref->store->env);
+    enum hf_status status = read_either(ref, &body, &whole, &begun, error);
+    if (begun && epoch_is_lost(status) && RULE(CREATOR_GOES_FIRST)) {
+        struct span took = SPAN_US(mono_since(env_now(ref->store->env), began).us / 2);
+        enum hf_status waited = await_creation(ref, took, error);
+        status = waited == HF_OK ? HF_NOT_FOUND : waited;
+        change.waited = true;
+    }
     if (status == HF_OK) {
         change.epoch = body->epoch;
         change.limits = body->limits;

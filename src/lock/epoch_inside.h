@@ -15,11 +15,14 @@ struct epoch_file {
     bool is_copy;
     bool rebuild; /* a lost object starts at 0, because the caller states the epoch to reach */
     bool empty;   /* a scan found that no token was ever issued */
+    bool waited;  /* it has given another client the time to create the object */
+    bool begun;   /* when it was read, another client had begun to create it */
 };
 
 struct epoch_body {
     uint64_t epoch;
-    bool blank;     /* a placeholder without an epoch */
+    bool blank;     /* a placeholder without an epoch ... */
+    bool ours;      /* ... that this change has just written */
     bool unwritten; /* this version is not in the store yet */
     struct epoch_limits limits;
     /* In the copy: its id, which is new each time the copy is recreated, and whether the copy is
@@ -44,6 +47,7 @@ struct epoch_op {
     bool confirm;             /* merges `limits` into the copy, which is then confirmed */
     bool forget_limits;
     bool rebuild;                    /* see epoch_file */
+    bool waited;                     /* the same */
     const struct table_space *space; /* NULL: limits are not requested */
     enum table_kind kind;
     struct span record; /* a ttl, or 0 */

@@ -13,6 +13,11 @@
 
 #include <stdio.h>
 
+/* So many tables are read at once. When many clients use a new namespace at the same time, there is
+ * a stub for each of them before there is an epoch, and this scan must end before its deadline. */
+#define TABLES_AT_ONCE  16
+#define BATCH_TIME_PART 2
+
 /* A shard's first line is always shorter than this. */
 #define SHARD_LINE_MAX (16 * KIB)
 
@@ -56,23 +61,22 @@ static enum hf_status get_start(const struct scanning *scanning, struct view key
  * another program's file has no tokens yet. Shard locks are often such files; their tokens are in
  * the shards. */
 static enum hf_status scan_table(const struct scanning *scanning, struct view key,
-                                 struct hf_error *error)
+                                 struct view text, struct hf_error *error)
 {
-    struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX + 1);
     struct lease_table *table;
     bool of_shard = table_key_is_of_shard(key);
-    enum hf_status status = get_start(scanning, key, TABLE_BYTES_READ_MAX + 1, &text, error);
-    if (status == HF_OK && placement_is_mark(buffer_view(&text))) {
+    enum hf_status status = HF_OK;
+    if (placement_is_mark(text)) {
         /* It is in place of a table, and never has tokens. */
-    } else if (status == HF_OK && text.size > 0) {
+    } else if (text.size > 0) {
         struct mono_time now = env_now(scanning->store->env);
-        status = of_shard ? table_decode_of_shard(buffer_view(&text), now, NULL, &table, error)
-                          : table_decode(buffer_view(&text), now, NULL, &table, error);
+        status = of_shard ? table_decode_of_shard(text, now, NULL, &table, error)
+                          : table_decode(text, now, NULL, &table, error);
         if (status == HF_OK) {
             note_token(scanning->scan, table->next_token > 0 ? table->next_token - 1 : 0);
             table_free(table);
         }
-    } else if (status == HF_OK) {
+    } else {
         /* The table was emptied, or has just been purged. It may have issued tokens. */
         scanning->scan->used = scanning->scan->used || !of_shard;
     }
@@ -80,7 +84,46 @@ static enum hf_status scan_table(const struct scanning *scanning, struct view ke
         scanning->scan->used = scanning->scan->used || !of_shard;
         status = HF_OK;
     }
-    buffer_release(&text);
+    return status;
+}
+
+struct table_batch {
+    struct view keys[TABLES_AT_ONCE];
+    size_t count;
+};
+
+/* Reads the tables of a batch at the same time, and empties the batch. */
+static enum hf_status scan_batch(const struct scanning *scanning, struct table_batch *batch,
+                                 struct hf_error *error)
+{
+    struct get_call gets[TABLES_AT_ONCE];
+    struct buffer texts[TABLES_AT_ONCE];
+    enum hf_status status = HF_OK;
+    size_t count = batch->count;
+    struct mono_time now = env_now(scanning->store->env), until = scanning->deadline;
+    batch->count = 0;
+    if (count == 0)
+        return HF_OK;
+    if (until.us > 0) /* a lost reply must not take all the time */
+        until = mono_add(now, SPAN_US(mono_since(until, now).us / BATCH_TIME_PART));
+    for (size_t i = 0; i < count; i++) {
+        texts[i] = BUFFER_INIT(TABLE_BYTES_READ_MAX + 1);
+        gets[i] = (struct get_call){ .key = batch->keys[i],
+                                     .length = TABLE_BYTES_READ_MAX + 1,
+                                     .body = &texts[i],
+                                     .deadline = until };
+    }
+    store_get_many(scanning->store, gets, count);
+    for (size_t i = 0; i < count; i++) {
+        enum hf_status got = gets[i].error.status;
+        if (status == HF_OK && got != HF_OK && got != HF_NOT_FOUND) {
+            *error = gets[i].error;
+            status = got;
+        }
+        if (status == HF_OK)
+            status = scan_table(scanning, batch->keys[i], buffer_view(&texts[i]), error);
+        buffer_release(&texts[i]);
+    }
     return status;
 }
 
@@ -140,12 +183,11 @@ static enum hf_status scan_fence(const struct scanning *scanning, struct view ke
 typedef enum hf_status scan_fn(const struct scanning *scanning, const struct list_entry *entry,
                                struct hf_error *error);
 
+/* An object that is not a table. */
 static enum hf_status scan_one(const struct scanning *scanning, const struct list_entry *entry,
                                struct hf_error *error)
 {
     struct view rest = view_from(entry->key, scanning->ns.size);
-    if (table_key_is_ours(entry->key))
-        return scan_table(scanning, entry->key, error);
     if (view_starts_with(entry->key, VIEW(LAYOUT_INDEX_FOLDER)) &&
         (view_ends_with(entry->key, VIEW(LAYOUT_SHARD)) ||
          view_ends_with(entry->key, VIEW(LAYOUT_SIDECAR))))
@@ -163,17 +205,48 @@ static enum hf_status scan_other(const struct scanning *scanning,
     return scan_fence(scanning, entry->key, error);
 }
 
+/* Whether the rest of a page, at the rate so far, takes longer than there is time. A search that
+ * ends then leaves the store to those that have a chance. */
+static bool is_hopeless(const struct scanning *scanning, struct mono_time began, size_t done,
+                        size_t left)
+{
+    struct mono_time now = env_now(scanning->store->env);
+    if (done < TABLES_AT_ONCE || scanning->deadline.us == 0)
+        return false;
+    int64_t each_us = mono_since(now, began).us / (int64_t)done;
+    return each_us * (int64_t)left > mono_since(scanning->deadline, now).us;
+}
+
+static enum hf_status scan_page_of_list(const struct scanning *scanning,
+                                        const struct list_call *page, scan_fn *each,
+                                        struct hf_error *error)
+{
+    struct table_batch batch = { .count = 0 };
+    struct mono_time began = env_now(scanning->store->env);
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < page->count; i++) {
+        const struct list_entry *entry = &page->entries[i];
+        if (status != HF_OK || scan_is_over(scanning))
+            return status;
+        if (batch.count == 0 && is_hopeless(scanning, began, i, page->count - i))
+            return error_set(error, HF_TIMEOUT, "there is no time to read all tables");
+        if (each != scan_one || !table_key_is_ours(entry->key))
+            status = each(scanning, entry, error);
+        else
+            batch.keys[batch.count++] = entry->key;
+        if (batch.count == TABLES_AT_ONCE)
+            status = scan_batch(scanning, &batch, error);
+    }
+    return status == HF_OK ? scan_batch(scanning, &batch, error) : status;
+}
+
 static enum hf_status scan_list(const struct scanning *scanning, struct list_call list,
                                 scan_fn *each, struct hf_error *error)
 {
     struct pages pages = { .list = list };
     enum hf_status status = HF_OK;
     while (status == HF_OK && !scan_is_over(scanning) && pages_next(&pages, scanning->store))
-        for (size_t i = 0; i < pages.list.count; i++) {
-            if (status != HF_OK || scan_is_over(scanning))
-                break;
-            status = each(scanning, &pages.list.entries[i], error);
-        }
+        status = scan_page_of_list(scanning, &pages.list, each, error);
     return pages_end(&pages, status, error);
 }
 

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/parse.h"
+#include "store/probe_turn.h"
 #include "store/server/server.h"
 
 #include <inttypes.h>
@@ -27,6 +28,7 @@
 #define PROBE_TIME   SPAN_S(30)
 #define PROBE_TRIES  3
 #define WRITE_TRIES  3
+#define AWAIT_PAUSES 8 /* the first pause of a client that waits is this part of its wait */
 #define IDENTITY_MAX ((size_t)1024)
 
 /* ---- Features ------------------------------------------------------------------------ */
@@ -606,6 +608,49 @@ static enum hf_status probe_and_record(struct store *store, struct format *forma
     return status;
 }
 
+/* Waits until it is this client's turn to probe, or another client has recorded a verdict
+ * (*ret_judged). The probes of many clients that open a new bucket at the same time would make each
+ * other fail, because each of them is dozens of requests. */
+static enum hf_status await_verdict(struct store *store, struct view identity, struct span wait,
+                                    struct format *format, struct verdict *verdict,
+                                    bool *ret_judged, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    struct mono_time now = env_now(store->env), end = mono_add(now, wait);
+    struct span pause = SPAN_US(wait.us / AWAIT_PAUSES + 1);
+    while (status == HF_OK && !*ret_judged && mono_before(now, end)) {
+        struct mono_time next = mono_add(now, env_jitter(store->env, pause));
+        env_sleep_until(store->env, mono_earlier(next, end));
+        pause.us *= 2;
+        buffer_release(&format->text);
+        status = bucket_read_format(store, /* provisional */ false, format, error);
+        if (status == HF_OK)
+            status = bucket_check_features(store, format, error);
+        *ret_judged = status == HF_OK && find_verdict(format, store, identity, verdict);
+        if (status == HF_UNAVAILABLE)
+            status = error_clear(error);
+        now = env_now(store->env);
+    }
+    return status;
+}
+
+/* Gets a verdict on a store for which none is recorded. If another client was first, it is in
+ * *verdict, and *ret_judged is set. */
+static enum hf_status obtain_verdict(struct store *store, struct view identity,
+                                     struct format *format, struct verdict *verdict,
+                                     bool *ret_judged, struct hf_error *error)
+{
+    struct probe_turn turn;
+    struct span wait = probe_turn_take(store, &turn);
+    enum hf_status status =
+        await_verdict(store, identity, wait, format, verdict, ret_judged, error);
+    bool probes = status == HF_OK && !*ret_judged && store->barred.status == HF_OK;
+    if (probes)
+        status = probe_and_record(store, format, error);
+    probe_turn_end(store, &turn, probes);
+    return status;
+}
+
 /* A gateway that is restarting refuses connections. A client that wants locks is prepared to
  * wait, so it also waits for the gateway. What the document says takes effect in later calls, so
  * the get is provisional. */
@@ -652,13 +697,13 @@ static enum hf_status check_bucket(struct store *store, enum bucket_use use,
     bool others = store_identify(store, &space); /* after the get: it may show versioning */
     bool judged =
         status == HF_OK && find_verdict(&format, store, buffer_view(&space), &verdict);
+    if (status == HF_OK && !judged && others && use == BUCKET_LOCKS &&
+        store->barred.status == HF_OK)
+        status = obtain_verdict(store, buffer_view(&space), &format, &verdict, &judged, error);
     if (judged)
         adopt_traits(store, &verdict.traits);
     if (judged && !verdict.usable && use == BUCKET_LOCKS)
         status = refuse_store(verdict.why, error);
-    else if (status == HF_OK && !judged && others && use == BUCKET_LOCKS &&
-             store->barred.status == HF_OK)
-        status = probe_and_record(store, &format, error);
     if (status == HF_OK && placements && !buffer_append(placements, format.placements))
         status = error_no_memory(error);
     buffer_release(&format.text);

@@ -28,7 +28,9 @@
  *      If there is a verdict, it counts anyway, and so do the features.
  *   6. A client without write permission may read: if the verdict is missing and the probe is
  *      DENIED, every write through this handle is DENIED, and reads still work.
- *   7. Members of the document that this version does not know are written back unchanged. The
+ *   7. Of many clients that open a new bucket at the same time, one probes it (probe_turn.h). The
+ *      others wait for its verdict, but not for long, because it may have died.
+ *   8. Members of the document that this version does not know are written back unchanged. The
  *      document is changed only by compare-and-swap, so a concurrent change is never lost.
  *
  * api/open.c calls bucket_check once for each store that it opens. */
@@ -46,8 +48,8 @@ enum bucket_use {
 /* Reads the format document of the bucket, sets the store's traits, and blocks writes if only reads
  * are safe. UNSUPPORTED: the store, or a feature of the bucket, cannot be used; the error says
  * which. CORRUPT: the document cannot be read (BUCKET_OBJECTS continues anyway, so that you can
- * remove it). This takes one get. If a verdict is needed and missing, it also takes the probe, and
- * a put that saves the verdict. */
+ * remove it). This takes one get. If a verdict is needed and missing, it also takes a turn
+ * (probe_turn.h), the probe, and a put that saves the verdict. */
 enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_error *error);
 
 /* Probes now, even if there is a verdict. With `keep`, the verdict is written to the bucket, even
