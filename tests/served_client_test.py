@@ -240,6 +240,16 @@ def _(s):
     true("nowhere" in text, text)
 
 
+@it("a server on another machine that is not encrypted is told of")
+def _(s):
+    for url, told in (("http://192.0.2.1:1", True), ("http://127.0.0.1:1", False),
+                      ("http://localhost:1", False), ("https://192.0.2.1:1", False)):
+        s.env["HOLDFAST_STORE"] = url
+        process = s.begin("run", "--wait", "100ms", "x", "true")
+        text = process.communicate()[1].decode()
+        equal("is not encrypted" in text, told, f"{url}: {text}")
+
+
 @it("a token stands in no argument, no message and no trace")
 def _(s):
     secret = "s3cret-" * 6

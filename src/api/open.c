@@ -6,6 +6,7 @@
 #include "lock/client.h"
 #include "store/handle.h"
 #include "store/s3/s3.h"
+#include "store/server/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +14,13 @@
 
 /* ---- Stores -------------------------------------------------------------------------- */
 
-static void warn_if_exposed(const struct hf_store_options *options, const struct store *store)
+static void warn_if_exposed(const struct hf_store_options *options, struct store *store)
 {
-    const char *to = options->warn ? s3_exposed_to(store) : NULL;
+    const char *to = s3_exposed_to(store);
     struct buffer text = BUFFER_INIT(KIB);
     if (!to)
+        to = server_exposed_to(store);
+    if (!to || !options->warn)
         return;
     buffer_print(&text,
                  "%s is not encrypted: anyone on the network path can read and change the "

@@ -117,7 +117,8 @@ enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, 
     options.warn_argument = cli;
     /* Disables core dumps, because memory contains the store's credentials. Programs that we start
      * can dump core as usual. */
-    if (view_starts_with(url, VIEW("s3:")))
+    if (view_starts_with(url, VIEW("s3:")) || view_starts_with(url, VIEW("http")) ||
+        view_starts_with(url, VIEW("unix:")))
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return hf_store_open(text.data, &options, ret_store, &cli->error);
 }

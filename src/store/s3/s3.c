@@ -240,8 +240,7 @@ static struct view find_endpoint(const struct url *url)
     return endpoint.data || !named ? endpoint : view_of(named);
 }
 
-/* Whether a host, with or without a port, is this machine. */
-static bool is_loopback(struct view host)
+bool host_is_loopback(struct view host)
 {
     static const char *const names[] = { "localhost", "[::1]" };
     for (size_t i = 0; i < 2; i++) {
@@ -289,7 +288,7 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
                          "'%.*s' is not an endpoint: use https://s3.example.com or "
                          "http://127.0.0.1:7480",
                          VIEW_ARGS(view_first(endpoint, 60)));
-    s3->exposed = !s3->tls && !is_loopback(host);
+    s3->exposed = !s3->tls && !host_is_loopback(host);
     snprintf(s3->host, sizeof s3->host, "%s%s%.*s", in_host ? s3->bucket : "",
              in_host ? "." : "", VIEW_ARGS(host));
     snprintf(s3->origin, sizeof s3->origin, "%s://%s", s3->tls ? "https" : "http", s3->host);

@@ -16,6 +16,9 @@ bool s3_is(const struct store *store);
  * path can read and change the requests. NULL for any other store. */
 const char *s3_exposed_to(const struct store *store);
 
+/* Whether a host, with or without a port, is this machine. */
+bool host_is_loopback(struct view host);
+
 /* Determines the form, unless it is known, with one scratch object, which it then deletes. The
  * first put with if-match does this automatically. UNSUPPORTED if neither form works. */
 enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline,

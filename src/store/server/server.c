@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "file/bytes.h"
 #include "store/backends.h"
+#include "store/s3/s3.h"
 #include "store/s3/secret.h"
 
 #include <errno.h>
@@ -31,6 +32,7 @@
 struct server_store {
     struct store base; /* must be the first member */
     struct http_pool *calls, *waits;
+    bool exposed;                  /* to whoever is on the network path */
     char *authorization;           /* AUTHORIZATION_MAX bytes; empty: no token */
     char place[URL_BYTES_MAX + 1]; /* "http://HOST:PORT" */
 };
@@ -114,6 +116,12 @@ struct server_store *server_of(struct store *store)
     while (store && store->ops != &server_store_ops)
         store = store->inner;
     return (struct server_store *)(void *)store;
+}
+
+const char *server_exposed_to(struct store *store)
+{
+    const struct server_store *server = server_of(store);
+    return server && server->exposed ? server->place : NULL;
 }
 
 /* ---- The token --------------------------------------------------------------------------- */
@@ -215,6 +223,7 @@ static enum hf_status set_place(struct server_store *server, const struct url *u
                          "the URL of a server is %.*s://HOST:PORT; that of a bucket is "
                          "s3://BUCKET/PREFIX",
                          VIEW_ARGS(url->scheme));
+    server->exposed = view_equal(url->scheme, VIEW("http")) && !host_is_loopback(url->host);
     snprintf(server->place, sizeof server->place, "%.*s://%.*s%s", VIEW_ARGS(url->scheme),
              VIEW_ARGS(url->host), has_port(url->host) ? "" : ":" PORT_DEFAULT);
     return HF_OK;

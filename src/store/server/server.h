@@ -18,6 +18,10 @@ struct server_store;
 /* The server behind this store, which may be wrapped; NULL: the store is none. */
 struct server_store *server_of(struct store *store);
 
+/* The address of a server that is reached over http on another machine, where anybody on the
+ * network path can read and change the requests, and the token. NULL for any other store. */
+const char *server_exposed_to(struct store *store);
+
 /* UNSUPPORTED: this needs the bucket itself. */
 enum hf_status server_refuse(struct hf_error *error);
 
