@@ -295,6 +295,25 @@ test('locks are listed in pages, without their ids, and one can be broken', asyn
   for (const [name, held] of leases) await release(main, name, held);
 });
 
+test('a release and a break of a tree reach those who wait for a path in it', async () => {
+  for (const how of ['release', 'break']) {
+    const tree = `tree:/${fresh('tree')}`;
+    const path = `${tree.replace('tree:', 'path:')}/a`;
+    const held = await ok(main, '/v1/acquire', { scope: tree, ttl_seconds: 60, block_seconds: -1 });
+    const waits = ok(main, '/v1/acquire', { scope: path, ttl_seconds: 60, block_seconds: 30 });
+    await sleep(300);
+    if (how === 'break') {
+      await ok(main, '/v1/locks/break', { scope: tree, fencing_token: held.fencing_token,
+          reason: 'test' });
+    } else {
+      await ok(main, '/v1/release', { scope: tree, lease_id: held.lease_id });
+    }
+    const lease = await waits;
+    assert.deepEqual(await ok(main, '/v1/release', { scope: path, lease_id: lease.lease_id }),
+        { released: true });
+  }
+});
+
 // ---- Bad requests
 // ---------------------------------------------------------------------------------
 

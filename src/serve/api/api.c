@@ -62,6 +62,14 @@ const char *exchange_scope(const struct exchange *exchange)
     return exchange->ask.scope ? exchange->ask.scope : exchange->ask.key;
 }
 
+void exchange_print_resource(const struct exchange *exchange, struct buffer *text)
+{
+    const char *scope = exchange_scope(exchange);
+    /* A scope without a kind is a name, like a key. */
+    bool is_name = !exchange->ask.scope || !strchr(scope, ':');
+    buffer_print(text, "%s/%s%s", exchange->ask.ns, is_name ? "named:" : "", scope);
+}
+
 /* ---- Work ---------------------------------------------------------------------------- */
 
 /* A call of the library on behalf of an exchange. */
@@ -199,10 +207,7 @@ static enum hf_status give_to_core(struct exchange *exchange, struct lease_task 
     struct core_retry retry = { retry_id(exchange, space), 0 };
     enum hf_status status;
     retry.content = retry.id.size > 0 ? content_hash(exchange, task) : 0;
-    /* A scope without a kind is a name, like a key. */
-    bool is_name = task->is_key || !strchr(exchange_scope(exchange), ':');
-    buffer_print(&resource, "%s/%s%s", exchange->ask.ns, is_name ? "named:" : "",
-                 exchange_scope(exchange));
+    exchange_print_resource(exchange, &resource);
     if (resource.failed || space->failed) {
         status = error_set(error, HF_INVALID, "the names are too long");
     } else if (task->kind == LEASE_ACQUIRE) {

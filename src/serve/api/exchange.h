@@ -188,6 +188,9 @@ void exchange_refuse_http(struct exchange *exchange, int status, const char *wor
 
 void exchange_release(struct exchange *exchange);
 
+/* Appends the name of the line in which those stand who wait for its key or scope. */
+void exchange_print_resource(const struct exchange *exchange, struct buffer *text);
+
 /* ---- Work ---------------------------------------------------------------------------- */
 
 /* Makes a call of the library in a worker; `work` may write the marked members of the exchange. The

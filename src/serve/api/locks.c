@@ -127,11 +127,23 @@ static void begin_break(struct exchange *exchange)
     exchange_work(exchange, break_lease);
 }
 
+/* Those who wait for the lock at this server go on at once. */
+static void wake_waiters(struct exchange *exchange)
+{
+    struct api *api = exchange->api;
+    struct buffer resource = BUFFER_INIT(CORE_RESOURCE_MAX);
+    exchange_print_resource(exchange, &resource);
+    if (!resource.failed)
+        core_wake(api->core, buffer_view(&resource), env_now(api->env));
+    buffer_release(&resource);
+}
+
 static void finish_break(struct exchange *exchange, const struct core_result *result)
 {
     struct buffer json = BUFFER_INIT(API_REPLY_MAX);
     (void)result;
     report_broken(exchange);
+    wake_waiters(exchange);
     buffer_append_byte(&json, '{');
     json_put_bool(&json, "broken", true);
     buffer_append_byte(&json, '}');
