@@ -14,7 +14,7 @@
 #define STORE   VIEW("mem:?delay=10ms")
 #define WAIT_MS 60000
 #define HOLD    SPAN_MS(5) /* otherwise, with delays that are all alike, nobody gets into line */
-#define FEW     9          /* requests for each; about five, if the machine is not busy */
+#define FEW     6          /* requests for each; about five */
 
 struct line_of_clients {
     struct store *store;
