@@ -149,7 +149,7 @@ EXCEPTIONS = {
     # the program itself
     "src/serve/main.c": {"signal", "signal.h", "_exit", "fputs", "fprintf", "vfprintf", "fputc",
                          "env_real", "getopt.h"},
-    "src/store/s3/library.c": {"dlfcn.h"},
+    "src/file/library.c": {"dlfcn.h"},
     "src/store/sqlite/queue.c": {"linux/futex.h"},  # processes, not tasks, wait for each other there
     "src/parquet/duckdb.c": {"dlfcn.h"},
     "src/api/merge.c": {"env_real"},  # a merge has no client, whose world it could take

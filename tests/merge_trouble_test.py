@@ -536,6 +536,28 @@ def _(s):
     equal(os.path.getsize(s.file("out")), MIB)
 
 
+@it("zlib, zstd and the network's libraries are loaded only where they are needed")
+def _(s):
+    s.write("plain", lines(u("b")))
+    s.write("packed", gzip.compress(lines(u("a"))))
+    s.write("tight", zstd(lines(u("a"))))
+    for name in ("libz.so.1", "libzstd.so.1", "libexpat.so.1", "libcurl.so.4", "libcrypto.so.3"):
+        s.write(name, b"not a library")
+    args = ["--format", "usv", "--key", "1"]
+    s.env["LD_LIBRARY_PATH"] = s.path
+    s.run("run", "x", "--", "/bin/true")
+    s.run("merge", "-q", *args, "-o", "out", "plain")
+    for file, library in (("packed", "libz"), ("tight", "libzstd")):
+        text = refused(s, "UNAVAILABLE", *args, "-o", "out", "plain", file)
+        true(f"{library} is missing" in text, text)
+    text = refused(s, "UNAVAILABLE", *args, "-o", "new.gz", "plain")
+    true("libz is missing" in text, text)
+    s.env["AWS_ACCESS_KEY_ID"] = s.env["AWS_SECRET_ACCESS_KEY"] = "none"
+    text = s.run("--store", "s3://bucket/p?endpoint=http://127.0.0.1:1", "store", "ls",
+                 expect=code(s, "UNAVAILABLE")).stderr.decode()
+    true("libexpat" in text, text)
+
+
 def leak_nothing(s):
     """Few commands, since each takes seconds to look for leaks."""
     s.write("a", lines(u("b", "1"), u("a", "1"), u("c")))

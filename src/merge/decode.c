@@ -317,7 +317,9 @@ static enum hf_status open_compressed(struct decoder *decoder, enum hf_merge_cod
                       ? inflateInit2(&decoder->gzip, 16 + MAX_WBITS) == Z_OK
                       : open_zstd_decoder(decoder);
     if (!opened)
-        return error_no_memory(error);
+        return error_set(error, HF_UNAVAILABLE,
+                         "cannot decompress the file: %s is missing, or out of memory",
+                         coding == HF_MERGE_GZIP ? "libz" : "libzstd");
     decoder->coding = coding;
     return begin_frame(decoder, error);
 }

@@ -52,7 +52,9 @@ enum hf_status encoder_new(enum hf_merge_coding coding, struct encoder **ret_enc
     encoder->coding = coding;
     if (coding == HF_MERGE_GZIP ? !open_gzip_encoder(encoder) : !open_zstd_encoder(encoder)) {
         encoder_free(encoder);
-        return error_no_memory(error);
+        return error_set(error, HF_UNAVAILABLE,
+                         "cannot compress the file: %s is missing, or out of memory",
+                         coding == HF_MERGE_GZIP ? "libz" : "libzstd");
     }
     *ret_encoder = encoder;
     return HF_OK;

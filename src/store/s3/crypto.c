@@ -4,7 +4,7 @@
 #include "store/s3/crypto.h"
 
 #include "base/check.h"
-#include "store/s3/library.h"
+#include "file/library.h"
 
 #include <assert.h>
 #include <openssl/evp.h>

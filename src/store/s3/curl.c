@@ -7,7 +7,7 @@
  * affect a program that uses libcurl itself. All of them but curl_global_init may be called only
  * after curl_global_init has succeeded. */
 #define CURL_DISABLE_TYPECHECK
-#include "store/s3/library.h"
+#include "file/library.h"
 
 #include <assert.h>
 #include <curl/curl.h>

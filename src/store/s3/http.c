@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/parse.h"
 #include "store/s3/crypto.h"
+#include "store/s3/xml.h"
 #include "store/stream.h"
 
 #include <curl/curl.h>
@@ -81,10 +82,10 @@ enum hf_status http_pool_open(struct env *env, const struct http_options *option
                               struct http_pool **ret_pool, struct hf_error *error)
 {
     check(options->connections >= 1 && options->connections <= HTTP_CONNECTIONS_MAX);
-    if (!crypto_load() || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return error_set(
-            error, HF_UNAVAILABLE,
-            "cannot load libcurl or libcrypto: the library is missing, or out of memory");
+    if (!crypto_load() || !s3_xml_load() || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return error_set(error, HF_UNAVAILABLE,
+                         "cannot load libcurl, libcrypto or libexpat: the library is missing, "
+                         "or out of memory");
     struct http_pool *pool = calloc(1, sizeof *pool);
     if (!pool || !copy_file_names(pool, options)) {
         free_file_names(pool);

@@ -121,6 +121,14 @@ static enum hf_status parse_document(struct parse *parse, struct view xml,
     return error_clear(error);
 }
 
+bool s3_xml_load(void)
+{
+    XML_Parser parser = XML_ParserCreate(NULL);
+    if (parser)
+        XML_ParserFree(parser);
+    return parser != NULL;
+}
+
 /* ---- Single fields ------------------------------------------------------------------- */
 
 struct field_search {

@@ -6,6 +6,9 @@
 
 #include "store/store.h"
 
+/* Whether the library that parses XML can be loaded. */
+bool s3_xml_load(void);
+
 /* A text to find: the contents of the first element with this name, anywhere in the document. */
 struct s3_xml_field {
     const char *name;

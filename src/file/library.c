@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* library.c: loads a shared library at run time and looks up the functions that we call. */
-#include "store/s3/library.h"
+#include "file/library.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* library.h: a library that only stores on the network need. It is loaded when the first such store
- * is opened. */
-#ifndef STORE_S3_LIBRARY_H
-#define STORE_S3_LIBRARY_H
+/* library.h: a shared library that is loaded when it is first needed, because most programs that
+ * use Holdfast never need it (docs/decisions/0007). */
+#ifndef FILE_LIBRARY_H
+#define FILE_LIBRARY_H
 
 #include <stddef.h>
 
