@@ -4,6 +4,7 @@ again, clients in threads, and the journal in which each client notes what it se
 was told. tests/serve_audit.py judges the journal.
 """
 
+import atexit
 import http.client
 import json
 import os
@@ -35,6 +36,7 @@ class Daemon:
         self.log = []         # lines of standard error
         self.starts = 0
         self.process = None
+        atexit.register(self.end)  # whatever becomes of the test
         self.start()
 
     def start(self):
@@ -63,6 +65,10 @@ class Daemon:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def end(self):
+        if self.process and self.process.poll() is None:
+            self.kill()
 
     def stop(self, seconds=30):
         """The exit status after SIGTERM, or None if it had to be killed."""
