@@ -99,21 +99,6 @@ static void hash_block(uint32_t state[8], const unsigned char *block)
         state[i] += v[i];
 }
 
-/* Hashes the remaining bytes, a 1 bit, zeros, and the number of bits. Together they fill one block,
- * or two if the number of bits does not fit into the first. */
-static void add_end(uint32_t state[8], struct view left, uint64_t bits)
-{
-    unsigned char blocks[2 * BLOCK_BYTES] = { 0 };
-    size_t size = left.size + 1 + sizeof bits <= BLOCK_BYTES ? BLOCK_BYTES : 2 * BLOCK_BYTES;
-    if (left.size > 0)
-        memcpy(blocks, left.data, left.size);
-    blocks[left.size] = 0x80;
-    store_word((uint32_t)(bits >> 32), blocks + size - 8);
-    store_word((uint32_t)bits, blocks + size - 4);
-    for (size_t at = 0; at < size; at += BLOCK_BYTES)
-        hash_block(state, blocks + at);
-}
-
 typedef void hash_block_function(uint32_t state[8], const unsigned char *block);
 
 #if defined(__aarch64__)
@@ -180,6 +165,20 @@ static void hash_blocks(uint32_t state[8], const unsigned char *blocks, size_t s
         add(state, blocks + at);
 }
 
+/* Hashes the remaining bytes, a 1 bit, zeros, and the number of bits. Together they fill one block,
+ * or two if the number of bits does not fit into the first. */
+static void add_end(uint32_t state[8], struct view left, uint64_t bits)
+{
+    unsigned char blocks[2 * BLOCK_BYTES] = { 0 };
+    size_t size = left.size + 1 + sizeof bits <= BLOCK_BYTES ? BLOCK_BYTES : 2 * BLOCK_BYTES;
+    if (left.size > 0)
+        memcpy(blocks, left.data, left.size);
+    blocks[left.size] = 0x80;
+    store_word((uint32_t)(bits >> 32), blocks + size - 8);
+    store_word((uint32_t)bits, blocks + size - 4);
+    hash_blocks(state, blocks, size);
+}
+
 void hash_sha256_init(struct hash_sha256_stream *stream)
 {
     memcpy(stream->state, first_state, sizeof first_state);
@@ -196,7 +195,7 @@ void hash_sha256_add(struct hash_sha256_stream *stream, struct view bytes)
             memcpy(stream->block + held, bytes.data, taken);
         if (held + taken < BLOCK_BYTES)
             return;
-        hash_block(stream->state, stream->block);
+        hash_blocks(stream->state, stream->block, BLOCK_BYTES);
         bytes = view_from(bytes, taken);
     }
     size_t in_blocks = bytes.size - bytes.size % BLOCK_BYTES;
