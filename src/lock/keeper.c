@@ -20,7 +20,7 @@
 
 void keeper_init(struct keeper *keeper, struct env *env)
 {
-    *keeper = (struct keeper){ 0 };
+    *keeper = (struct keeper){ .watcher_wakes = { MOMENT_FAR } };
     env_mutex_init(env, &keeper->mutex);
     env_cond_init(env, &keeper->changed);
     env_cond_init(env, &keeper->unpinned);
@@ -28,6 +28,12 @@ void keeper_init(struct keeper *keeper, struct env *env)
 }
 
 /* ---- Kept locks ---------------------------------------------------------------------- */
+
+bool keeper_may_ignore(const struct hf_lock *lock)
+{
+    bool reported = lock->options.notify || events_wanted(lock->client);
+    return lock->options.no_renewal && !(lock->validity.by_store && reported);
+}
 
 void keeper_add_locked(struct hf_client *client, struct hf_lock *lock)
 {
@@ -37,7 +43,8 @@ void keeper_add_locked(struct hf_client *client, struct hf_lock *lock)
     if (keeper->first)
         keeper->first->previous = lock;
     keeper->first = lock;
-    env_cond_broadcast(&keeper->changed);
+    if (!keeper_may_ignore(lock) || mono_before(lock->index_at, keeper->watcher_wakes))
+        env_cond_broadcast(&keeper->changed);
 }
 
 void keeper_remove_locked(struct hf_client *client, struct hf_lock *lock)
@@ -301,7 +308,9 @@ static void run_expiry_watcher(void *argument)
             continue;
         start_renewer_locked(client, &next);
         keeper_index_locked(client, &next);
+        keeper->watcher_wakes = next;
         env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
+        keeper->watcher_wakes = (struct mono_time){ MOMENT_FAR };
     }
     env_mutex_unlock(&keeper->mutex);
 }

@@ -25,6 +25,7 @@ struct keeper {
     bool closed;               /* nothing is held from now on */
     bool stopping;
     struct env_task *watcher;
+    struct mono_time watcher_wakes; /* by itself; MOMENT_FAR: it is about to look */
     struct env_task *renewers[RENEWERS_MAX];
     size_t renewer_count;
     struct env_task *indexer;
@@ -39,6 +40,10 @@ void keeper_release(struct hf_client *client);
  * without a callback needs them only for its entry in the expiry index. If they cannot be started,
  * it gets no entry. */
 enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error);
+
+/* Whether the tasks have nothing to do for the lock before `index_at`, because its caller renews
+ * it, and its end need not be reported earlier than our own clock shows it. */
+bool keeper_may_ignore(const struct hf_lock *lock);
 
 /* Starts watching the lock and, unless it has no renewal, renewing it. Called with the mutex
  * held. */

@@ -229,9 +229,10 @@ void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity)
 {
     if (mono_before(validity->t0, lock->validity.t0))
         return; /* two renewals were in progress, and the later one was reported first */
-    if (validity->by_store && !lock->validity.by_store) /* the watcher must check more often */
-        env_cond_broadcast(&lock->client->keeper.changed);
+    bool more_often = validity->by_store && !lock->validity.by_store;
     lock->validity = *validity;
+    if (more_often && !keeper_may_ignore(lock)) /* the watcher must check more often */
+        env_cond_broadcast(&lock->client->keeper.changed);
     lock->renew_at = mono_add(validity->t0, SPAN_US(lock->ttl.us / 3));
     lock->danger_at = mono_add(validity->t0, SPAN_US(lock->ttl.us * 2 / 3));
     /* A caller that renews the lease itself needs no warning. */
