@@ -134,6 +134,7 @@
     ROW(hf_key_change_many,                                                                    \
         play_status(play, hf_key_change_many(CLIENT(0), play_key_writes(play, 1),              \
                                              NAME_COUNT(1), WAIT_MS(2), NULL, ERROR(3))))      \
+    ROW(hf_try_many, play_status(play, hf_try_many(play_tries(play, 0), 2, ERROR(3))))         \
     ROW(hf_key_release, play_status(play, hf_key_release(KEY(0), DECISION(1), ERROR(2))))      \
     ROW(hf_key_adopt, play_made(play, KIND_KEY, 0,                                             \
                                 hf_key_adopt(CLIENT(1), LEASE(2), play_key_options(play, 3),   \

@@ -342,6 +342,21 @@ struct hf_txn_change *play_txn_changes(struct play *play, int index)
     return play_output(play, index + 2, changes);
 }
 
+struct hf_try *play_tries(struct play *play, int index)
+{
+    static struct hf_try tries[2];
+    for (int i = 0; i < 2; i++) {
+        uint8_t byte = play_byte(play, index + i);
+        bool is_key = byte % 2 == 1;
+        tries[i] = (struct hf_try){
+            .kind = (enum hf_try_kind)(byte / 2 % 4),
+            .lock = is_key ? NULL : play_handle(play, KIND_LOCK, index + i),
+            .key = is_key ? play_handle(play, KIND_KEY, index + i) : NULL,
+        };
+    }
+    return play_output(play, index + 2, tries);
+}
+
 const struct hf_key_change_options *play_key_change_options(const struct play *play, int index)
 {
     static const struct hf_key_if first = { .struct_size = sizeof first, .version_set = true };

@@ -121,6 +121,9 @@ const struct hf_key_write *play_key_writes(const struct play *play, int index);
 /* Changes to two keys, or NULL now and then. */
 struct hf_txn_change *play_txn_changes(struct play *play, int index);
 
+/* Two locks or keys to acquire or release, or NULL now and then. */
+struct hf_try *play_tries(struct play *play, int index);
+
 /* Where outputs go: NULL now and then. */
 struct hf_error *play_error(struct play *play, int index);
 void *play_output(const struct play *play, int index, void *output);

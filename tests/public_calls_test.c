@@ -227,6 +227,15 @@ static int key_change_many(const struct good *good, int argument, struct hf_erro
                                    error);
 }
 
+static int try_many(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_try one = { .kind = HF_TRY_ACQUIRE };
+    (void)good;
+    if (argument > 0)
+        return -1;
+    return (int)hf_try_many(LEFT_OUT(0, &one), 1, error);
+}
+
 static int key_release(const struct good *good, int argument, struct hf_error *error)
 {
     (void)good;
@@ -548,6 +557,7 @@ static const struct public_call_row calls[] = {
     { "hf_key_remove", key_remove },
     { "hf_key_change", key_change },
     { "hf_key_change_many", key_change_many },
+    { "hf_try_many", try_many },
     { "hf_key_release", key_release },
     { "hf_key_adopt", key_adopt },
     { "hf_key_get", key_get },

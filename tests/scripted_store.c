@@ -290,7 +290,7 @@ static void forward_change(struct script *script, struct change_call *call, enum
     call->argument = &step;
     call->ready = (struct view){ NULL, 0 }; /* so that it is always decided here */
     if (script->inner->ops->change)
-        script->inner->ops->change(script->inner, call, 1);
+        script->inner->ops->change(script->inner, call, 1, /* together */ true);
     else
         change_by_get_and_put(script->inner, call);
     call->decide = asked.decide;
@@ -545,12 +545,15 @@ static void run_together(struct script *script, struct change_call *calls, size_
     free(meetings);
 }
 
-static void script_change(struct store *store, struct change_call *call, size_t count)
+static void script_change(struct store *store, struct change_call *calls, size_t count,
+                          bool together)
 {
-    if (count > 1)
-        run_together(script_of(store), call, count);
-    else
-        run_one(store, call_of_change(call));
+    if (count > 1 && together) {
+        run_together(script_of(store), calls, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        run_one(store, call_of_change(&calls[i]));
 }
 
 static void script_inspect(struct store *store, struct probe_report *report)

@@ -218,6 +218,35 @@ HF_API enum hf_status hf_key_change_many(struct hf_client *client,
                                          int64_t wait_ms, struct hf_key_info *infos,
                                          struct hf_error *error);
 
+enum hf_try_kind {
+    HF_TRY_ACQUIRE, /* as hf_lock_acquire or hf_key_acquire with a wait_ms of 0 */
+    HF_TRY_BEGIN,   /* as hf_lock_begin or hf_key_begin */
+    HF_TRY_RELEASE, /* as hf_lock_release; not for a key */
+};
+
+/* One lock of hf_try_many. */
+struct hf_try {
+    enum hf_try_kind kind;
+    struct hf_lock *lock; /* one of these two; the other one is NULL */
+    struct hf_key *key;
+    struct hf_key_info *info; /* of the key; may be NULL */
+    struct hf_error error;    /* the result */
+};
+
+#define HF_TRY_MAX 64
+
+/* Acquires many locks and keys, and releases others, in one attempt: all locks of one table are
+ * written together, and on an sqlite store everything is synced to the disk at once. Use it to
+ * serve many clients from one process. The handles must be different, and belong to one client.
+ * Returns HF_OK, and the result of each in its `error`: what the single call would have returned.
+ * None depends on another. There is one more result, HF_CONFLICT: this lock takes more than one
+ * write, for example because its table must be created. Nothing was done for it then, and the
+ * handle is as before: make the single call.
+ *
+ * Returns HF_UNSUPPORTED, and does nothing, on a store without its own lock (any but sqlite), and
+ * on a server. There, make the single calls, in as many threads as you like. */
+HF_API enum hf_status hf_try_many(struct hf_try *tries, size_t count, struct hf_error *error);
+
 /* Releases the key. Staged changes are published or dropped in the same write. If the key belongs
  * to a transaction, this commits or rolls back the whole transaction.
  *

@@ -13,6 +13,12 @@ void mutant_retries_blindly(struct store *store, struct put_call *put, enum hf_s
     *status = store_put(store, put);
 }
 
+void mutant_takes_first_result(struct change_call *changes, size_t index)
+{
+    if (!RULE(EACH_BY_ITS_OWN_STATUS))
+        changes[index].error = changes[0].error;
+}
+
 void mutant_counts_from_last_attempt(const struct doc_op *op, size_t kept,
                                      const struct doc_attempt **found)
 {

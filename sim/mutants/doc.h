@@ -15,6 +15,9 @@ struct doc_op;
 /* NO_BLIND_RETRY: resends a put whose reply was lost, without its condition. */
 void mutant_retries_blindly(struct store *store, struct put_call *put, enum hf_status *status);
 
+/* EACH_BY_ITS_OWN_STATUS: takes the status of the first of several changes for all of them. */
+void mutant_takes_first_result(struct change_call *changes, size_t index);
+
 /* VALID_FROM_THAT_ATTEMPT: counts validity from the latest remembered attempt. */
 void mutant_counts_from_last_attempt(const struct doc_op *op, size_t kept,
                                      const struct doc_attempt **found);

@@ -377,7 +377,7 @@ static void take_step(struct net_store *store, struct change_call *calls, size_t
 
 /* Reads and writes objects in one step: the decision about the current objects takes effect
  * immediately, for all of them or for none. */
-static void net_change(struct store *base, struct change_call *calls, size_t count)
+static void net_change_together(struct store *base, struct change_call *calls, size_t count)
 {
     struct net_store *store = net_store_of(base);
     struct decision decisions[TOGETHER_MAX];
@@ -398,6 +398,17 @@ static void net_change(struct store *base, struct change_call *calls, size_t cou
     await(store, request);
     take_step(store, calls, count, decisions, request, sent);
     request_let_go(request);
+}
+
+/* Changes that need not take place together are steps one after the other, so that others may write
+ * in between, and some of them may be lost. */
+static void net_change(struct store *base, struct change_call *calls, size_t count,
+                       bool together)
+{
+    if (together)
+        net_change_together(base, calls, count);
+    for (size_t i = 0; !together && i < count; i++)
+        net_change_together(base, &calls[i], 1);
 }
 
 /* Bodies are kept in memory as a whole, because simulated objects are small. */

@@ -30,6 +30,9 @@
 /* Objects that are changed together in one step. */
 #define TOGETHER_MAX 32
 
+/* Objects that are changed by one call, each by itself. */
+#define EACH_MAX 64
+
 /* A store URL with its query. */
 #define URL_BYTES_MAX      2048
 #define URL_PARAMETERS_MAX 16

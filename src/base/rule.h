@@ -319,6 +319,9 @@
     ROW(LEASE_HAS_ITS_ID, "serve", "takes any lease of the lock for the one with the id")      \
     ROW(ANSWER_FROM_T0, "serve", "counts the time that is left from the reply of the store")   \
     ROW(KEEPALIVE_AFTER_ITS_WRITE, "serve", "acknowledges a keepalive that got no reply")      \
+    ROW(EACH_BY_ITS_OWN_STATUS, "serve", "takes the first result of a batch for all")          \
+    ROW(UNDECIDED_IS_MADE_ALONE, "serve", "answers a call that its batch did not make")        \
+    ROW(DOUBT_IS_NOT_UNDECIDED, "serve", "asks again although its first write may be done")    \
     /* Sweeping. */                                                                            \
     ROW(ENTRY_MOVES_BEFORE_IT_GOES, "sweep", "drops the entry of a lease that is not over")    \
     ROW(ENTRY_EACH_HOUR, "sweep", "writes an entry only for the first hour of a lease")        \

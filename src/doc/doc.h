@@ -192,6 +192,22 @@ enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_
 enum hf_status doc_update_together(struct doc *const *docs, struct doc_op *const *ops,
                                    size_t count, struct hf_error *error);
 
+/* The operations on one of several documents. */
+struct doc_part {
+    struct doc *doc;
+    struct doc_op **ops;
+    size_t count; /* 1 to DOC_PART_OPS_MAX */
+};
+#define DOC_PART_OPS_MAX 256
+
+/* Applies operations to 1 to EACH_MAX different documents of one store. Each document is changed by
+ * itself, and each operation has its own result, but all are written in as few steps of the store
+ * as it can (store_change_each). There is one attempt for each document. An operation without an
+ * answer afterwards (DOC_UNANSWERED) has changed nothing or, if its doubt is DOC_DOUBT_OPEN, may
+ * have: pass it to doc_update_many. On a store without a lock of its own, no operation gets an
+ * answer. */
+void doc_update_each(const struct doc_part *parts, size_t count);
+
 /* Passes the last known body to `look`, without a request. Returns false if none is known, or if an
  * attempt is in progress. Another client may have changed the document. `look` must be quick, and
  * must not use the document. */

@@ -8,7 +8,7 @@
 #include "doc/doc.h"
 
 /* The maximum number of operations in one put. */
-#define BATCH_OPS_MAX 256
+#define BATCH_OPS_MAX DOC_PART_OPS_MAX
 
 struct doc {
     struct store *store;
@@ -100,6 +100,9 @@ enum step_end doc_try_step(struct doc *doc, struct batch *batch);
 enum hf_status doc_take_turn(struct doc *doc, struct mono_time deadline,
                              struct hf_error *error);
 void doc_leave_turn(struct doc *doc);
+
+/* The same without waiting. False: another task is busy. */
+bool doc_try_turn(struct doc *doc);
 
 /* ---- Attempts -------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "doc/doc_inside.h"
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 
 #include <stdlib.h>
@@ -211,30 +212,43 @@ static bool may_fit_a_step(const struct doc *doc)
            (doc->refused_size == 0 || doc->text.size < doc->refused_size / 2);
 }
 
+static bool may_step(const struct doc *doc)
+{
+    bool expected_absent = doc->body && !doc->stale && doc->etag.size == 0;
+    return may_fit_a_step(doc) && !expected_absent;
+}
+
+/* The store has answered. */
+static enum step_end end_step(struct step *step, struct mono_time sent)
+{
+    struct doc *doc = step->doc;
+    enum hf_status status = step->change->error.status;
+    clock_learn(doc->clock, &step->change->stamp);
+    if (status != HF_UNSUPPORTED) /* UNSUPPORTED: a get and a put follow */
+        doc_note_round_trip(doc, sent);
+    if (status == HF_UNSUPPORTED || (status == HF_OK && step->given_up)) {
+        abandon_step(step);
+        if (status == HF_UNSUPPORTED)
+            return STEP_TOO_LARGE;
+        return step->absent ? STEP_ABSENT : STEP_TOO_MUCH;
+    }
+    if (status == HF_OK)
+        finish_step(step);
+    else
+        fail_step(step);
+    return STEP_DONE;
+}
+
 enum step_end doc_try_step(struct doc *doc, struct batch *batch)
 {
     struct step step;
     struct change_call change;
-    bool expected_absent = doc->body && !doc->stale && doc->etag.size == 0;
-    if (!may_fit_a_step(doc) || expected_absent)
+    if (!may_step(doc))
         return STEP_TOO_MUCH;
     begin_step(&step, doc, batch, &change);
     struct mono_time sent = env_now(doc->store->env);
-    enum hf_status status = store_change(doc->store, &change);
-    clock_learn(doc->clock, &change.stamp);
-    if (status != HF_UNSUPPORTED) /* UNSUPPORTED: a get and a put follow */
-        doc_note_round_trip(doc, sent);
-    if (status == HF_UNSUPPORTED || (status == HF_OK && step.given_up)) {
-        abandon_step(&step);
-        if (status == HF_UNSUPPORTED)
-            return STEP_TOO_LARGE;
-        return step.absent ? STEP_ABSENT : STEP_TOO_MUCH;
-    }
-    if (status == HF_OK)
-        finish_step(&step);
-    else
-        fail_step(&step);
-    return STEP_DONE;
+    store_change(doc->store, &change);
+    return end_step(&step, sent);
 }
 
 /* ---- Several documents together ------------------------------------------------------ */
@@ -328,4 +342,83 @@ enum hf_status doc_update_together(struct doc *const *docs, struct doc_op *const
         doc_leave_turn(docs[--taken]);
     free(together);
     return status;
+}
+
+/* ---- Several documents, each by itself ------------------------------------------------- */
+
+/* The documents of one round: those whose turn this task has. */
+struct each {
+    struct step steps[EACH_MAX];
+    struct batch batches[EACH_MAX];
+    struct change_call changes[EACH_MAX];
+    size_t count;
+};
+
+static void begin_each(struct each *each, const struct doc_part *part)
+{
+    struct batch *batch = &each->batches[each->count];
+    batch->count = part->count;
+    memcpy(batch->ops, part->ops, part->count * sizeof(struct doc_op *));
+    begin_step(&each->steps[each->count], part->doc, batch, &each->changes[each->count]);
+    each->count++;
+}
+
+static void run_each(struct each *each)
+{
+    if (each->count == 0)
+        return;
+    struct store *store = each->steps[0].doc->store;
+    struct mono_time sent = env_now(store->env);
+    store_change_each(store, each->changes, each->count);
+    for (size_t i = 0; i < each->count; i++) {
+        MUTANT(mutant_takes_first_result(each->changes, i));
+        end_step(&each->steps[i], sent);
+        each->steps[i].doc->failures_in_row = 0; /* there is no retry that must wait */
+    }
+}
+
+/* Takes the turns of as many documents as possible, and of one at least. A task waits for a turn
+ * only while it has none, so two calls never wait for each other. Returns how many parts were
+ * moved to the front, because they belong to this round. */
+static size_t take_turns(struct doc_part *parts, size_t count)
+{
+    struct hf_error error;
+    size_t taken = 0;
+    if (doc_take_turn(parts[0].doc, parts[0].ops[0]->deadline, &error) != HF_OK)
+        return 0;
+    for (size_t i = ++taken; i < count; i++)
+        if (doc_try_turn(parts[i].doc)) {
+            struct doc_part part = parts[i];
+            parts[i] = parts[taken];
+            parts[taken++] = part;
+        }
+    return taken;
+}
+
+void doc_update_each(const struct doc_part *parts, size_t count)
+{
+    struct doc_part left[EACH_MAX];
+    struct doc_part *at = left;
+    check(count > 0 && count <= EACH_MAX);
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < parts[i].count; j++) {
+            parts[i].ops[j]->answer = DOC_UNANSWERED;
+            error_clear(&parts[i].ops[j]->error);
+        }
+    memcpy(left, parts, count * sizeof left[0]);
+    struct each *each = parts[0].doc->store->ops->change ? malloc(sizeof *each) : NULL;
+    while (each && count > 0) {
+        size_t taken = take_turns(at, count);
+        each->count = 0;
+        for (size_t i = 0; i < taken; i++)
+            if (may_step(at[i].doc))
+                begin_each(each, &at[i]);
+        run_each(each);
+        for (size_t i = 0; i < taken; i++)
+            doc_leave_turn(at[i].doc);
+        size_t passed = taken > 0 ? taken : 1; /* a document that was busy for too long */
+        at += passed;
+        count -= passed;
+    }
+    free(each);
 }

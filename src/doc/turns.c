@@ -319,6 +319,15 @@ enum hf_status doc_take_turn(struct doc *doc, struct mono_time deadline, struct 
     return HF_OK;
 }
 
+bool doc_try_turn(struct doc *doc)
+{
+    env_mutex_lock(&doc->shared.mutex);
+    bool taken = !doc->shared.busy;
+    doc->shared.busy = true;
+    env_mutex_unlock(&doc->shared.mutex);
+    return taken;
+}
+
 void doc_leave_turn(struct doc *doc)
 {
     env_mutex_lock(&doc->shared.mutex);

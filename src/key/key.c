@@ -338,8 +338,8 @@ static enum hf_status acquire_key_locked(struct hf_key *key, int64_t wait_ms,
     return held ? acquire_held(key, error) : acquire_new(key, wait_ms, error);
 }
 
-static void report_acquired_locked(const struct hf_key *key, enum hf_status status,
-                                   struct hf_key_info *info)
+void key_report_acquired_locked(const struct hf_key *key, enum hf_status status,
+                                struct hf_key_info *info)
 {
     const struct key_state *state = status == HF_OK ? &key->enlist.state : NULL;
     if (info)
@@ -355,7 +355,7 @@ enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key
     client_active(key->client);
     env_mutex_lock(&key->calls);
     enum hf_status status = acquire_key_locked(key, wait_ms, &why);
-    report_acquired_locked(key, status, info);
+    key_report_acquired_locked(key, status, info);
     env_mutex_unlock(&key->calls);
     return error_tell(error, status, &why);
 }
@@ -401,7 +401,7 @@ enum hf_status hf_key_begin(struct hf_key *key, struct hf_key_info *info,
     client_active(key->client);
     env_mutex_lock(&key->calls);
     enum hf_status status = begin_key_locked(key, &why);
-    report_acquired_locked(key, status, info);
+    key_report_acquired_locked(key, status, info);
     env_mutex_unlock(&key->calls);
     return error_tell(error, status, &why);
 }
@@ -416,7 +416,7 @@ enum hf_status hf_key_poll(struct hf_key *key, struct hf_key_info *info, struct 
     enum hf_status status = hf_lock_poll(key->lock, &why);
     if (key->waiting)
         status = take_step(key, status, &why);
-    report_acquired_locked(key, status, info);
+    key_report_acquired_locked(key, status, info);
     env_mutex_unlock(&key->calls);
     return error_tell(error, status, &why);
 }

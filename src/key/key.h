@@ -120,6 +120,10 @@ void key_abandon(struct hf_key *key);
 void key_begin_acquire_locked(struct hf_key *key);
 enum hf_status key_finish_acquire_locked(struct hf_key *key, struct hf_error *error);
 
+/* Sets `info`, which may be NULL, after an acquire with this status. */
+void key_report_acquired_locked(const struct hf_key *key, enum hf_status status,
+                                struct hf_key_info *info);
+
 /* Like key_stop; instead of key_end, the change promotes the stage in the step that decides the
  * transaction. Then either the key is committed, or, if the step certainly changed nothing, its
  * handle holds the lease again. */

@@ -35,8 +35,8 @@ static enum hf_status begin_taking(struct hf_key *const *keys, size_t count,
         env_mutex_lock(&key->lock->calls);
         key_begin_acquire_locked(key);
         table_ref_await_ended(key->lock->ref);
-        status = lock_begin_acquire(key->lock, &taking->wanted[begun], &taking->requests[begun],
-                                    error);
+        status = lock_begin_acquire(key->lock, /* waits */ false, &taking->wanted[begun],
+                                    &taking->requests[begun], error);
         begun++;
     }
     *ret_begun = begun;

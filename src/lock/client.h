@@ -215,6 +215,16 @@ enum hf_status table_refs_ask_together(const struct beside_tables *beside,
                                        struct request *const *requests, size_t count,
                                        struct hf_error *error);
 
+/* Sends 1 to EACH_MAX requests of one client, each with its own result: those to one table in one
+ * write, and all of them in as few steps of the store as it can. There is one attempt. Changes the
+ * order of the array. Afterwards, request_is_undecided tells which requests have no result. A
+ * request that may have taken effect without a reply is repeated until its result is known, as by
+ * table_ref_ask. */
+void table_refs_ask_each(struct request **requests, size_t count);
+
+/* After table_refs_ask_each: the request was not done, and will not be. table_ref_ask may do it. */
+bool request_is_undecided(const struct request *request);
+
 /* Whether a result is final. If it is not, the operation may still take effect, and the cleanup
  * task continues. */
 static inline bool request_settled(enum hf_status status)

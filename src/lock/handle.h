@@ -3,6 +3,7 @@
 #ifndef LOCK_HANDLE_H
 #define LOCK_HANDLE_H
 
+#include "holdfast/key.h"
 #include "lock/client.h"
 
 #define LEASE_ID_MAX (NONCE_SIZE + 1 + 20)
@@ -124,12 +125,27 @@ void lock_init_ending(struct hf_lock *lock, const struct lock_ending *ending,
 enum hf_status lock_undo_acquire(struct hf_lock *lock, struct table_hook *hook,
                                  struct hf_error *error);
 
-/* The two halves of an hf_lock_acquire that does not wait: OK if the request is to be sent;
- * `wanted` must live as long. The caller holds `calls`. */
-enum hf_status lock_begin_acquire(struct hf_lock *lock, struct lease_request *wanted,
-                                  struct request *request, struct hf_error *error);
+/* The two halves of an hf_lock_acquire that does not wait or, with `waits`, of an hf_lock_begin. OK
+ * if the request is to be sent; `wanted` must live as long. The caller holds `calls`. */
+enum hf_status lock_begin_acquire(struct hf_lock *lock, bool waits,
+                                  struct lease_request *wanted, struct request *request,
+                                  struct hf_error *error);
 enum hf_status lock_finish_acquire(struct hf_lock *lock, struct request *request,
                                    struct hf_error *error);
+
+/* Acquires some locks, and releases others, in as few writes as possible. The handles are
+ * different, and belong to one client. Each result is what the single call would return, and none
+ * depends on another, except CONFLICT: nothing was done, and the handle is as before. */
+struct lock_try {
+    struct hf_lock *lock; /* NULL: skip it */
+    enum hf_try_kind kind;
+    struct hf_error error; /* the result */
+    /* Private. */
+    bool sent, over;
+    struct request request;
+    struct lease_request wanted;
+};
+void lock_try_many(struct lock_try *tries, size_t count);
 
 /* Notes that the lease is no longer ours: EXPIRED or LOST, which the watcher reports. Called with
  * the keeper's mutex held. */

@@ -331,10 +331,11 @@ void lock_resume(struct hf_lock *lock, const struct lock_ending *ending)
         lock->depth++;
     if (ending->last && !closed) {
         lock->state = LOCK_HELD;
-        keeper_add_locked(lock->client, lock);
+        if (!lock->unconfirmed)
+            keeper_add_locked(lock->client, lock);
     }
     env_mutex_unlock(&keeper->mutex);
-    if (closed)
+    if (closed && !lock->unconfirmed)
         lock_give_back(lock);
 }
 
@@ -408,8 +409,8 @@ static void exchange_in_one_write(struct lock_exchange *exchange)
         struct hf_lock *lock = exchange->next[i];
         env_mutex_lock(&lock->calls);
         ref = lock->ref;
-        exchange->acquired[i] = lock_begin_acquire(lock, &asking[i].wanted, &asking[i].request,
-                                                   &exchange->errors[i]);
+        exchange->acquired[i] = lock_begin_acquire(lock, /* waits */ false, &asking[i].wanted,
+                                                   &asking[i].request, &exchange->errors[i]);
         asking[i].sent = exchange->acquired[i] == HF_OK;
         if (asking[i].sent)
             requests[count++] = &asking[i].request;

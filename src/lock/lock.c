@@ -381,7 +381,14 @@ enum hf_status lock_finish_acquire(struct hf_lock *lock, struct request *request
     env_mutex_lock(&lock->client->keeper.mutex);
     memcpy(lock->blocked, request->blocked, lock->scope_count * sizeof(bool));
     env_mutex_unlock(&lock->client->keeper.mutex);
-    return take_reply(lock, request, error);
+    enum hf_status status = take_reply(lock, request, error);
+    if (request->table.wait && status == HF_HELD) {
+        wait_queue_mark_queued(lock->ref, &lock->waiter);
+        set_state(lock, LOCK_WAITING);
+    } else if (request->table.wait) {
+        wait_queue_leave(lock->ref, &lock->waiter);
+    }
+    return status;
 }
 
 /* Sends one request for a grant. */
@@ -422,14 +429,7 @@ static enum hf_status join_queue(struct hf_lock *lock, struct mono_time deadline
     enum hf_status status = wait_queue_enter(lock->ref, &lock->waiter, error);
     if (status != HF_OK)
         return status;
-    status = request_grant(lock, /* wait */ true, ask_deadline(lock, deadline), error);
-    if (status == HF_HELD) {
-        wait_queue_mark_queued(lock->ref, &lock->waiter);
-        set_state(lock, LOCK_WAITING);
-    } else {
-        wait_queue_leave(lock->ref, &lock->waiter);
-    }
-    return status;
+    return request_grant(lock, /* wait */ true, ask_deadline(lock, deadline), error);
 }
 
 static void leave_queue(struct hf_lock *lock)
@@ -527,18 +527,25 @@ static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_er
     return *ret_held ? error_clear(error) : keeper_start_for(lock, error);
 }
 
-enum hf_status lock_begin_acquire(struct hf_lock *lock, struct lease_request *wanted,
-                                  struct request *request, struct hf_error *error)
+enum hf_status lock_begin_acquire(struct hf_lock *lock, bool waits,
+                                  struct lease_request *wanted, struct request *request,
+                                  struct hf_error *error)
 {
     bool held;
+    struct mono_time deadline = { 0 };
     wait_queue_clear_cancel(lock->ref, &lock->waiter);
     enum hf_status status = may_ask(lock, &held, error);
     if (status != HF_OK)
         return status;
     check(!held);
     draw_id(lock);
-    init_grant_request(lock, /* wait */ false, (struct mono_time){ 0 }, wanted, request);
-    return HF_OK;
+    if (waits) {
+        status = wait_queue_enter(lock->ref, &lock->waiter, error);
+        deadline = ask_deadline(lock, (struct mono_time){ MOMENT_FAR });
+    }
+    if (status == HF_OK)
+        init_grant_request(lock, waits, deadline, wanted, request);
+    return status;
 }
 
 static struct mono_time wait_deadline(struct env *env, int64_t wait_ms)
@@ -591,7 +598,8 @@ static enum hf_status wait_at_server(struct hf_lock *lock, struct mono_time dead
     if (status != HF_OK)
         return status;
     status = request_grant(lock, /* wait */ true, deadline, error);
-    wait_queue_leave(lock->ref, &lock->waiter);
+    if (status == HF_HELD) /* after every other status, it has left */
+        leave_queue(lock);
     return status == HF_CANCELLED && is_closed(lock->client) ? refuse_closed(error) : status;
 }
 

@@ -307,7 +307,7 @@ static enum hf_status ask_server(struct table_ref *ref, struct request *const *r
 enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *requests,
                              size_t count)
 {
-    struct doc_op *ops[RENEW_BATCH_MAX];
+    struct doc_op *ops[RENEW_BATCH_MAX] = { NULL };
     check(count > 0 && count <= RENEW_BATCH_MAX);
     if (ref->client->server)
         return ask_server(ref, requests, count);
@@ -348,6 +348,70 @@ enum hf_status table_refs_ask_together(const struct beside_tables *beside,
         store_session_ring(&requests[i]->ref->client->presence, &requests[i]->bells);
     }
     return status;
+}
+
+/* ---- Many tables --------------------------------------------------------------------- */
+
+/* The requests to one table must follow each other. Their order among themselves is kept. */
+static void sort_by_table(struct request **requests, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct request *moved = requests[i];
+        size_t at = i;
+        for (; at > 0 && (uintptr_t)requests[at - 1]->ref > (uintptr_t)moved->ref; at--)
+            requests[at] = requests[at - 1];
+        requests[at] = moved;
+    }
+}
+
+bool request_is_undecided(const struct request *request)
+{
+    const struct table_op *op = &request->table;
+    bool in_doubt = RULE(DOUBT_IS_NOT_UNDECIDED) && request->op.doubt == DOC_DOUBT_OPEN;
+    bool unanswered = request->op.answer == DOC_UNANSWERED && !in_doubt;
+    return unanswered || lacks(request, op->needs_time || op->needs_epoch || op->needs_limit);
+}
+
+/* Only a later write of the same document shows what has become of these requests. */
+static void ask_those_in_doubt(struct request *const *requests, size_t count)
+{
+    struct request *again[EACH_MAX];
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct doc_op *op = &requests[i]->op;
+        bool last_of_table = i + 1 == count || requests[i + 1]->ref != requests[i]->ref;
+        if (op->answer == DOC_UNANSWERED && !request_is_undecided(requests[i]))
+            again[kept++] = requests[i];
+        if (last_of_table && kept > 0)
+            table_ref_ask(requests[i]->ref, again, kept);
+        if (last_of_table)
+            kept = 0;
+    }
+}
+
+void table_refs_ask_each(struct request **requests, size_t count)
+{
+    struct doc_op *ops[EACH_MAX];
+    struct doc_part parts[EACH_MAX];
+    size_t tables = 0;
+    check(count > 0 && count <= EACH_MAX);
+    store_session_find(&requests[0]->ref->client->presence);
+    sort_by_table(requests, count);
+    for (size_t i = 0; i < count; i++) {
+        ops[i] = &requests[i]->op;
+        if (i == 0 || requests[i]->ref != requests[i - 1]->ref)
+            parts[tables++] = (struct doc_part){ requests[i]->ref->doc, &ops[i], 0 };
+        parts[tables - 1].count++;
+    }
+    doc_update_each(parts, tables);
+    for (size_t i = 0; i < count; i++) {
+        struct table_ref *ref = requests[i]->ref;
+        client_note_conflicts(ref->client, doc_key(ref->doc), requests[i]->op.conflicts);
+        requests[i]->op.conflicts = 0;
+        count_cleared(ref, &requests[i], 1);
+        store_session_ring(&ref->client->presence, &requests[i]->bells);
+    }
+    ask_those_in_doubt(requests, count);
 }
 
 /* ---- Validity ------------------------------------------------------------------------ */

@@ -218,11 +218,12 @@ static void report_step(struct store *store, const struct watched_change *watche
         report_call(store, seen, request, 0);
 }
 
-static void observed_change(struct store *store, struct change_call *calls, size_t count)
+static void observed_change(struct store *store, struct change_call *calls, size_t count,
+                            bool together)
 {
     struct request request = begin_request(store);
-    struct change_call inner[TOGETHER_MAX];
-    struct watched_change watched[TOGETHER_MAX];
+    struct change_call inner[EACH_MAX];
+    struct watched_change watched[EACH_MAX];
     for (size_t i = 0; i < count; i++) {
         watched[i] = (struct watched_change){ .call = &calls[i],
                                               .inner = &inner[i],
@@ -231,17 +232,20 @@ static void observed_change(struct store *store, struct change_call *calls, size
         inner[i].decide = watched_decide;
         inner[i].argument = &watched[i];
     }
-    store_change_together(store->inner, inner, count);
+    if (together)
+        store_change_together(store->inner, inner, count);
+    else
+        store_change_each(store->inner, inner, count);
     for (size_t i = 0; i < count; i++) {
         inner[i].decide = calls[i].decide;
         inner[i].argument = calls[i].argument;
         calls[i] = inner[i];
     }
-    if (calls[0].error.status == HF_UNSUPPORTED)
-        return; /* the caller continues with a get and a put, which are reported */
     end_request(store, &request);
     for (size_t i = 0; i < count; i++)
-        report_step(store, &watched[i], &request);
+        if (calls[i].error.status !=
+            HF_UNSUPPORTED) /* a get and a put follow, and are reported */
+            report_step(store, &watched[i], &request);
 }
 
 static void observed_close(struct store *store)

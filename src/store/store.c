@@ -255,7 +255,7 @@ enum hf_status store_change_together(struct store *store, struct change_call *ca
             CALLS_FAIL(calls, count, error);
             return error.status;
         }
-    store->ops->change(store, calls, count);
+    store->ops->change(store, calls, count, /* together */ true);
     for (size_t i = 0; i < count; i++) {
         check(calls[i].error.status == calls[0].error.status);
         if (calls[i].error.status != HF_OK) /* what set these was rolled back */
@@ -268,6 +268,27 @@ enum hf_status store_change_together(struct store *store, struct change_call *ca
 enum hf_status store_change(struct store *store, struct change_call *call)
 {
     return store_change_together(store, call, 1);
+}
+
+enum hf_status store_change_each(struct store *store, struct change_call *calls, size_t count)
+{
+    enum hf_status first = HF_OK;
+    check(count > 0 && count <= EACH_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (!change_is_good(store, &calls[i])) {
+            struct hf_error error = calls[i].error;
+            CALLS_FAIL(calls, count, error);
+            return error.status;
+        }
+    store->ops->change(store, calls, count, /* together */ false);
+    for (size_t i = 0; i < count; i++) {
+        if (calls[i].error.status != HF_OK)
+            clear_change_result(&calls[i]);
+        if (first == HF_OK)
+            first = calls[i].error.status;
+        check(!calls[i].wrote || calls[i].etag.size > 0);
+    }
+    return first;
 }
 
 bool store_listens(const struct store *store)

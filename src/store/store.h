@@ -246,8 +246,9 @@ struct store_ops {
                      const struct progress *progress);
     /* Like store_lend_file. May be NULL. */
     void (*lend_file)(struct store *store, struct get_call *call, int *ret_fd);
-    /* May be NULL: changes these objects in one step, all of them or none. */
-    void (*change)(struct store *store, struct change_call *calls, size_t count);
+    /* May be NULL: changes these objects, together in one step or, as store_change_each, each by
+     * itself. */
+    void (*change)(struct store *store, struct change_call *calls, size_t count, bool together);
     /* The following may also be NULL; a wrapper then passes the call on to its inner store.
      * `inspect` records facts about the store's settings and environment that only the back end can
      * see. */
@@ -326,6 +327,12 @@ enum hf_status store_change(struct store *store, struct change_call *call);
  * applies. */
 enum hf_status store_change_together(struct store *store, struct change_call *calls,
                                      size_t count);
+
+/* Changes 1 to EACH_MAX different objects, each by itself and with its own status, in as few steps
+ * as the back end can: on sqlite, all of them with one sync of the disk. CONFLICT: nothing was
+ * changed, because a change of the same object by another call is not on disk yet. The first call's
+ * deadline applies. Returns the first status that is not OK. */
+enum hf_status store_change_each(struct store *store, struct change_call *calls, size_t count);
 
 /* Many calls, at most BATCH_MAX, which the back end combines as well as it can. Returns OK if all
  * calls are OK; otherwise the first status that is not OK. If one call is INVALID or UNSUPPORTED

@@ -263,6 +263,18 @@ static void fail_late_batches(struct sqlite_writer *writer, struct sqlite_batche
 
 /* ---- A group ------------------------------------------------------------------------- */
 
+/* A change that must not see what this group has written. If it is the only one of its batch, the
+ * batch waits for the next group; otherwise the change is refused, and its caller tries again. */
+static void refuse_postponed(struct sqlite_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->writes[i].postponed) {
+            batch->writes[i].postponed = false;
+            error_set(batch->writes[i].error, HF_CONFLICT,
+                      "another change of this object is not committed yet");
+        }
+}
+
 /* Runs the waiting batches and those that arrive in the meantime, up to a change that must start a
  * new group. False if the transaction was rolled back. */
 static bool apply_batches(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
@@ -274,8 +286,10 @@ static bool apply_batches(struct sqlite_writer *writer, struct sqlite_batches *r
         for (size_t i = 0; i < batch->count; i += unit_of(batch))
             if (!apply_unit(writer, batch, &batch->writes[i]))
                 return false;
+        if (batch->count > unit_of(batch))
+            refuse_postponed(batch);
         if (batch->writes[0].postponed) {
-            check(batch->count == unit_of(batch) && ret_group->count > 1);
+            check(ret_group->count > 1);
             batches_remove(ret_group, batch);
             batches_prepend(&writer->waiting, batch);
             break;

@@ -508,10 +508,11 @@ static void sqlite_remove(struct store *store, struct delete_call *calls, size_t
 
 /* ---- Changing in one step ------------------------------------------------------------ */
 
-static void sqlite_change(struct store *store, struct change_call *calls, size_t count)
+static void sqlite_change(struct store *store, struct change_call *calls, size_t count,
+                          bool together)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
-    struct sqlite_write writes[TOGETHER_MAX];
+    struct sqlite_write writes[EACH_MAX];
     struct hf_error error;
     bool forked = store_is_forked(sqlite->pid, &error);
     if (!forked && !sqlite->database.writable) /* a get may be enough */
@@ -527,7 +528,7 @@ static void sqlite_change(struct store *store, struct change_call *calls, size_t
     struct sqlite_batch batch = {
         .writes = writes,
         .count = count,
-        .together = count > 1,
+        .together = together && count > 1,
         .deadline = local_deadline(sqlite->base.env, calls[0].deadline),
     };
     sqlite_writer_submit(&sqlite->writer, &batch);
