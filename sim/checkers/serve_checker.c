@@ -276,6 +276,15 @@ static void check_told(struct serve_checker *checker, const struct exchange *exc
     *kept += exchange->id > 0;
 }
 
+/* Whether the lock was granted again before the release was answered: the release has then already
+ * reached the next waiter. */
+static bool is_granted_since(const struct exchange *other, const struct exchange *release)
+{
+    return other->kind == EXCHANGE_ACQUIRE && other->state == EXCHANGE_ANSWERED &&
+           other->key == release->key && other->result.status == HF_OK &&
+           other->answered_us >= release->arrived_us;
+}
+
 /* With one server, a release reaches the next waiter soon. If several wait, the checker does not
  * know which of them is the next: a retry may have joined an earlier request. */
 static void note_release(struct serve_checker *checker, const struct exchange *release)
@@ -288,6 +297,8 @@ static void note_release(struct serve_checker *checker, const struct exchange *r
         struct exchange *other = &work->exchanges[i];
         if (other != release && is_same_request(other, release))
             return; /* a retry gets an earlier result */
+        if (is_granted_since(other, release))
+            return;
         if (other->kind != EXCHANGE_ACQUIRE || other->state != EXCHANGE_OPEN || !other->waits ||
             other->key != release->key)
             continue;

@@ -14,6 +14,9 @@
 #define STOPS_EVERY 3
 #define STOPS_AFTER SPAN_S(60)
 
+/* Some servers are slow to flush while there are faults, so that more calls gather for a batch. */
+#define FLUSH_AFTER SPAN_MS(250)
+
 #define JOBS_MAX   4096 /* more than the core starts; the checker counts */
 #define CACHED_MAX 4
 
@@ -29,6 +32,8 @@ struct server {
     struct env_mutex mutex;
     struct env_cond changed;
     bool signalled, ending;
+    bool dawdles;              /* it is slow to flush */
+    struct mono_time flush_at; /* the calls that have gathered; 0: not set */
 };
 
 static const char *const key_names[SERVE_KEYS] = { "a", "b" };
@@ -229,6 +234,8 @@ static void open_server(struct server *server)
     check(pool_new(server->env, &pool, &server->calls.pool, &error) == HF_OK);
     server->calls.answer = answer;
     server->calls.argument = server;
+    server->calls.overlap_below = SPAN_S(env_random_below(server->env, 2) == 0 ? 0 : 3600);
+    server->dawdles = env_random_below(server->env, 2) == 0;
     server->outside->stopping = false;
     server->outside->instance = ++server->work->instances;
 }
@@ -274,6 +281,20 @@ static void check_core(struct server *server)
     serve_checker_counts(server->work->checker, &counts);
 }
 
+/* Flushes the calls that have gathered, and returns when to do so otherwise. */
+static struct mono_time flush(struct server *server)
+{
+    struct mono_time now = env_now(server->env);
+    bool dawdles = server->dawdles && !serve_is_calm(server->work);
+    if (server->calls.first && server->flush_at.us == 0 && dawdles)
+        server->flush_at = mono_add(now, env_jitter(server->env, FLUSH_AFTER));
+    if (server->calls.first && mono_before(now, server->flush_at))
+        return server->flush_at;
+    server->flush_at = (struct mono_time){ 0 };
+    calls_flush(&server->calls, now);
+    return (struct mono_time){ MOMENT_FAR };
+}
+
 /* Runs until the server has stopped. */
 static void run_loop(struct server *server, struct mono_time stop_at)
 {
@@ -290,10 +311,10 @@ static void run_loop(struct server *server, struct mono_time stop_at)
         take_events(server);
         calls_collect(&server->calls, env_now(server->env));
         calls_pass_time(&server->calls, env_now(server->env));
+        struct mono_time wake = mono_earlier(flush(server), calls_wake_at(&server->calls));
         check_core(server);
         if (stopped && core_is_idle(core) && server->outside->count == 0)
             return;
-        struct mono_time wake = core_wake_at(core);
         wait_for_event(server, stopped ? wake : mono_earlier(wake, stop_at));
     }
 }

@@ -55,6 +55,7 @@ struct daemon {
     uv_loop_t loop;
     uv_async_t ended;      /* a worker has ended a call */
     uv_timer_t timer, end; /* when the core has something to do; when to stop */
+    uv_prepare_t prepare;  /* before the loop waits */
     uv_signal_t signals[3];
     struct hf_store *store;
     struct lease_ids *ids;
@@ -353,8 +354,6 @@ static enum hf_status read_options(struct options *options, int argc, char **arg
 
 /* ---- The loop ------------------------------------------------------------------------ */
 
-static void wake_for_core(struct daemon *daemon);
-
 static void finish_if_idle(struct daemon *daemon)
 {
     if (daemon->stopping && daemon->http_stopped && api_is_idle(daemon->api))
@@ -365,7 +364,6 @@ static void on_timer(uv_timer_t *timer)
 {
     struct daemon *daemon = timer->data;
     api_pass_time(daemon->api);
-    wake_for_core(daemon);
     finish_if_idle(daemon);
 }
 
@@ -385,8 +383,17 @@ static void on_ended(uv_async_t *async)
 {
     struct daemon *daemon = async->data;
     api_collect(daemon->api);
-    wake_for_core(daemon);
     finish_if_idle(daemon);
+}
+
+/* All events that were there have been taken, and the loop is about to wait. */
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct daemon *daemon = prepare->data;
+    if (!daemon->api)
+        return;
+    api_flush(daemon->api);
+    wake_for_core(daemon);
 }
 
 static void notify_loop(void *argument)
@@ -408,14 +415,12 @@ static void on_request(void *argument, struct http_request *request)
     if (view_starts_with(http_request_path(request), VIEW("/v1/")))
         upkeep_note_request(daemon->upkeep);
     api_request(daemon->api, request);
-    wake_for_core(daemon);
 }
 
 static void on_hang_up(void *argument, struct http_request *request)
 {
     struct daemon *daemon = argument;
     api_hang_up(daemon->api, request);
-    wake_for_core(daemon);
 }
 
 static void on_http_stopped(void *argument)
@@ -466,7 +471,6 @@ static void stop(struct daemon *daemon, const char *reason)
     upkeep_stop(daemon->upkeep);
     api_stop(daemon->api);
     http_server_stop(daemon->http, STOP_GRACE_MS, on_http_stopped, daemon);
-    wake_for_core(daemon);
 }
 
 static void on_time_over(uv_timer_t *timer)
@@ -517,6 +521,9 @@ static void start_loop(struct daemon *daemon)
     uv_async_init(&daemon->loop, &daemon->ended, on_ended);
     uv_timer_init(&daemon->loop, &daemon->timer);
     uv_timer_init(&daemon->loop, &daemon->end);
+    uv_prepare_init(&daemon->loop, &daemon->prepare);
+    daemon->prepare.data = daemon;
+    uv_prepare_start(&daemon->prepare, on_prepare);
     daemon->ended.data = daemon->timer.data = daemon->end.data = daemon;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         uv_signal_init(&daemon->loop, &daemon->signals[i]);
@@ -645,6 +652,7 @@ static void release_daemon(struct daemon *daemon)
     http_server_free(daemon->http);
     upkeep_free(daemon->upkeep);
     api_free(daemon->api);
+    daemon->api = NULL;
     uv_walk(&daemon->loop, close_uv_handle, NULL);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     uv_loop_close(&daemon->loop);

@@ -626,7 +626,11 @@ enum hf_status api_new(const struct api_options *options, struct api **ret_api,
         api_free(api);
         return status;
     }
-    api->calls = (struct calls){ api->core, api->pool, answer, api };
+    api->calls = (struct calls){ .core = api->core,
+                                 .pool = api->pool,
+                                 .answer = answer,
+                                 .argument = api,
+                                 .overlap_below = CALLS_OVERLAP_BELOW };
     core_on_wait(api->core, report_wait_began, api);
     number_routes(api);
     *ret_api = api;
@@ -660,9 +664,14 @@ void api_pass_time(struct api *api)
     streams_pass_time(api);
 }
 
+void api_flush(struct api *api)
+{
+    calls_flush(&api->calls, env_now(api->env));
+}
+
 struct mono_time api_wake_at(const struct api *api)
 {
-    return mono_earlier(core_wake_at(api->core), streams_wake_at(api));
+    return mono_earlier(calls_wake_at(&api->calls), streams_wake_at(api));
 }
 
 void api_stop(struct api *api)

@@ -57,6 +57,9 @@ void api_collect(struct api *api);
 void api_pass_time(struct api *api);
 struct mono_time api_wake_at(const struct api *api);
 
+/* Before the loop waits for the next event. */
+void api_flush(struct api *api);
+
 /* Grants nothing more, and ends all waits. */
 void api_stop(struct api *api);
 bool api_is_idle(const struct api *api);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* calls.c: carries the actions of the core to the pool, and the results of the pool to the core. */
+/* calls.c: carries the actions of the core to the pool, and the results of the pool to the core. It
+ * guards against a call that is lost between a batch and the core: each order of a batch ends once,
+ * with its result or as a job of its own. */
 #include "serve/calls/calls.h"
 
 #include "base/check.h"
+#include "base/rule.h"
 
 #include <stdio.h>
 
@@ -35,18 +38,98 @@ void call_result_set(struct core_result *result, enum hf_status status,
         snprintf(result->why, sizeof result->why, "%s", error->why);
 }
 
-static void start_call(const struct calls *calls, const struct core_action *action)
+/* ---- Batches ------------------------------------------------------------------------- */
+
+static void run_batch(struct pool_job *job)
+{
+    struct call_batch *batch = (struct call_batch *)(void *)job;
+    batch->useful = batch->orders[0]->group->make_many(batch->orders, batch->count);
+}
+
+static void gather(struct calls *calls, struct call_order *order)
+{
+    order->next = NULL;
+    if (calls->last)
+        calls->last->next = order;
+    else
+        calls->first = order;
+    calls->last = order;
+}
+
+static struct call_order *take_gathered(struct calls *calls)
+{
+    struct call_order *order = calls->first;
+    calls->first = order->next;
+    if (!calls->first)
+        calls->last = NULL;
+    return order;
+}
+
+/* The core bounds its calls, and the pool has room for them: each is in at most one job. */
+static void submit(struct calls *calls, struct pool_job *job)
+{
+    check(pool_submit(calls->pool, job));
+}
+
+static void start_batch(struct calls *calls, struct call_batch *batch, struct mono_time now)
+{
+    const struct call_order_group *group = calls->first->group;
+    while (calls->first && calls->first->group == group && batch->count < CALLS_BATCH_MAX)
+        batch->orders[batch->count++] = take_gathered(calls);
+    batch->job.run = run_batch;
+    batch->began = now;
+    submit(calls, &batch->job);
+}
+
+/* When the calls that gather no longer wait for the batch that is under way. */
+static struct mono_time patience_end(const struct calls *calls)
+{
+    struct mono_time end = { MOMENT_FAR };
+    for (size_t i = 0; i < CALLS_BATCHES; i++)
+        if (calls->batches[i].count > 0)
+            end = mono_earlier(end, mono_add(calls->batches[i].began, CALLS_PATIENCE));
+    return end;
+}
+
+void calls_flush(struct calls *calls, struct mono_time now)
+{
+    size_t under_way = 0;
+    bool hangs = !mono_before(now, patience_end(calls));
+    while (hangs && calls->first)
+        submit(calls, &take_gathered(calls)->job);
+    for (size_t i = 0; i < CALLS_BATCHES; i++)
+        under_way += calls->batches[i].count > 0;
+    for (size_t i = 0; i < CALLS_BATCHES && calls->first; i++) {
+        bool starts = calls->batches[i].count == 0 && (under_way == 0 || calls->overlap);
+        if (starts)
+            start_batch(calls, &calls->batches[i], now);
+        under_way += starts;
+    }
+}
+
+struct mono_time calls_wake_at(const struct calls *calls)
+{
+    struct mono_time at = core_wake_at(calls->core);
+    return calls->first ? mono_earlier(at, patience_end(calls)) : at;
+}
+
+/* ---- Calls --------------------------------------------------------------------------- */
+
+static void start_call(struct calls *calls, const struct core_action *action)
 {
     struct call_order *order = action->order;
     order->call = action->call;
     order->what = action->what;
     order->poll_ms = action->poll_ms;
     order->result = (struct core_result){ .status = HF_OK };
-    /* The core bounds its calls, and the pool has room for them. */
-    check(pool_submit(calls->pool, &order->job));
+    order->alone = false;
+    if (order->group && !calls->unbatched && order->group->joins(order, order->what))
+        gather(calls, order);
+    else
+        submit(calls, &order->job);
 }
 
-void calls_pump(const struct calls *calls)
+void calls_pump(struct calls *calls)
 {
     struct core_action action;
     while (core_next(calls->core, &action))
@@ -56,19 +139,55 @@ void calls_pump(const struct calls *calls)
             start_call(calls, &action);
 }
 
-void calls_collect(const struct calls *calls, struct mono_time now)
+static void end_call(struct calls *calls, struct call_order *order, struct mono_time now)
+{
+    /* The order may be freed during the event, so its result is copied. */
+    const struct core_result result = order->result;
+    core_call_ended(calls->core, order->call, &result, now);
+    calls_pump(calls);
+}
+
+static void end_call_batch(struct calls *calls, struct call_batch *batch, struct mono_time now)
+{
+    size_t count = batch->count;
+    calls->unbatched = !batch->useful;
+    /* With slow writes, one larger batch after the other serves more requests than two smaller ones
+     * that wait for each other. */
+    calls->overlap =
+        mono_since(now, batch->began).us < (int64_t)count * calls->overlap_below.us;
+    for (size_t i = 0; i < count; i++) {
+        struct call_order *order = batch->orders[i];
+        if (RULE(UNDECIDED_IS_MADE_ALONE) && order->alone) {
+            order->result = (struct core_result){ .status = HF_OK };
+            submit(calls, &order->job);
+        } else {
+            end_call(calls, order, now);
+        }
+    }
+    batch->count = 0;
+}
+
+static struct call_batch *batch_of_job(struct calls *calls, const struct pool_job *job)
+{
+    for (size_t i = 0; i < CALLS_BATCHES; i++)
+        if (job == &calls->batches[i].job)
+            return &calls->batches[i];
+    return NULL;
+}
+
+void calls_collect(struct calls *calls, struct mono_time now)
 {
     struct pool_job *job;
     while ((job = pool_take_ended(calls->pool))) {
-        struct call_order *order = (struct call_order *)(void *)job;
-        /* The order may be freed during the event, so its result is copied. */
-        const struct core_result result = order->result;
-        core_call_ended(calls->core, order->call, &result, now);
-        calls_pump(calls);
+        struct call_batch *batch = batch_of_job(calls, job);
+        if (batch)
+            end_call_batch(calls, batch, now);
+        else
+            end_call(calls, (struct call_order *)(void *)job, now);
     }
 }
 
-void calls_pass_time(const struct calls *calls, struct mono_time now)
+void calls_pass_time(struct calls *calls, struct mono_time now)
 {
     core_pass_time(calls->core, now);
     calls_pump(calls);

@@ -157,6 +157,16 @@ static bool cache_get(struct lease_ids *ids, const char *id, char ret_lease[HF_L
     return entry != NULL;
 }
 
+bool lease_id_is_cached(struct lease_ids *ids, const char *id)
+{
+    char key[CACHE_KEY_BYTES];
+    cache_key(ids, id, key);
+    env_mutex_lock(&ids->mutex);
+    bool cached = map_get(&ids->cache, (struct view){ key, CACHE_KEY_BYTES }) != NULL;
+    env_mutex_unlock(&ids->mutex);
+    return cached;
+}
+
 void lease_id_forget(struct lease_ids *ids, const char *id)
 {
     char key[CACHE_KEY_BYTES];

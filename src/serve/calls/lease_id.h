@@ -43,6 +43,9 @@ enum hf_status lease_id_find(struct lease_ids *ids, struct hf_client *client, co
                              const char *id, char ret_lease[HF_LEASE_TEXT_MAX],
                              struct hf_error *error);
 
+/* Whether lease_id_find finds this id without reading the store. */
+bool lease_id_is_cached(struct lease_ids *ids, const char *id);
+
 /* Drops a lease from the cache, because it has ended. */
 void lease_id_forget(struct lease_ids *ids, const char *id);
 

@@ -154,6 +154,30 @@ static enum hf_status describe_grant(struct lease_order *it, const struct hf_key
     return error_clear(error);
 }
 
+/* The result of a step of an acquire, which has this status. */
+static void end_acquire_step(struct lease_order *it, enum core_call what, enum hf_status status,
+                             const struct hf_key_info *info, struct hf_error *error,
+                             struct core_result *result)
+{
+    bool granted = status == HF_OK;
+    bool stands = status == HF_HELD && what != CORE_CALL_ACQUIRE;
+    if (granted)
+        status = describe_grant(it, info, result, error);
+    if (granted && status != HF_OK) /* before the reply: the client may ask again at once */
+        hf_lock_release(lock_of_handle(it), NULL);
+    if (status == HF_HELD) {
+        /* The library may name the transaction that holds it, but its id is secret. */
+        error_set(error, HF_HELD, "another client holds it");
+        result->outcome = HF_KEY_WAITING;
+    }
+    if (status == HF_LOST) /* the client has no lease that it could have lost */
+        status = error_set(error, HF_UNAVAILABLE,
+                           "the lock was granted too late to be of use, and was released");
+    call_result_set(result, status, error);
+    if (!stands)
+        close_handle(it, /* detaches */ status == HF_OK);
+}
+
 static void acquire(struct lease_order *it, enum core_call what, int64_t poll_ms,
                     struct core_result *result)
 {
@@ -166,23 +190,7 @@ static void acquire(struct lease_order *it, enum core_call what, int64_t poll_ms
         status = open_handle(it, poll_ms, &error);
     if (status == HF_OK && !it->task.txn_id)
         status = step(it, what, &info, &error);
-    bool granted = status == HF_OK;
-    bool stands = status == HF_HELD && what != CORE_CALL_ACQUIRE;
-    if (granted)
-        status = describe_grant(it, &info, result, &error);
-    if (granted && status != HF_OK) /* before the reply: the client may ask again at once */
-        hf_lock_release(lock_of_handle(it), NULL);
-    if (status == HF_HELD) {
-        /* The library may name the transaction that holds it, but its id is secret. */
-        error_set(&error, HF_HELD, "another client holds it");
-        result->outcome = HF_KEY_WAITING;
-    }
-    if (status == HF_LOST) /* the client has no lease that it could have lost */
-        status = error_set(&error, HF_UNAVAILABLE,
-                           "the lock was granted too late to be of use, and was released");
-    call_result_set(result, status, &error);
-    if (!stands)
-        close_handle(it, /* detaches */ status == HF_OK);
+    end_acquire_step(it, what, status, &info, &error, result);
 }
 
 static void cancel(struct lease_order *it, struct core_result *result)
@@ -312,6 +320,25 @@ static enum hf_status find_lease(struct lease_order *it, char ret_lease[HF_LEASE
     return status;
 }
 
+/* The result of an operation on a lease, which has this status. */
+static void end_use(struct lease_order *it, enum hf_status status, struct hf_error *error,
+                    struct core_result *result)
+{
+    enum lease_order_kind kind = it->task.kind;
+    if (status == HF_MISMATCH && result->outcome == HF_KEY_NONE && !it->task.txn_id)
+        status = error_set(error, HF_LOST, "there is no lease with this id in this namespace");
+    if (status == HF_LOST && result->outcome == HF_KEY_NONE)
+        result->outcome = HF_KEY_LEASE_EXPIRED;
+    if (status == HF_LOST || (status == HF_OK && kind == LEASE_RELEASE))
+        lease_id_forget(it->ids, it->task.lease_id);
+    /* A change that may have taken effect is not made again by a retry. A release that may have
+     * taken effect can be repeated. */
+    bool changes = kind == LEASE_UPDATE || kind == LEASE_REMOVE;
+    result->keep = status == HF_OK || (changes && status == HF_UNSURE);
+    snprintf(result->lease_id, sizeof result->lease_id, "%s", it->task.lease_id);
+    call_result_set(result, status, error);
+}
+
 static void use_lease(struct lease_order *it, struct core_result *result)
 {
     char lease[HF_LEASE_TEXT_MAX];
@@ -325,19 +352,143 @@ static void use_lease(struct lease_order *it, struct core_result *result)
         status = it->task.txn_id ? end_txn(it, &error) : release(it, lease, &error);
     else if (found)
         status = update_under_lease(it, lease, result, &error);
-    if (status == HF_MISMATCH && result->outcome == HF_KEY_NONE && !it->task.txn_id)
-        status = error_set(&error, HF_LOST, "there is no lease with this id in this namespace");
-    if (status == HF_LOST && result->outcome == HF_KEY_NONE)
-        result->outcome = HF_KEY_LEASE_EXPIRED;
-    if (status == HF_LOST || (status == HF_OK && kind == LEASE_RELEASE))
-        lease_id_forget(it->ids, it->task.lease_id);
-    /* A change that may have taken effect is not made again by a retry. A release that may have
-     * taken effect can be repeated. */
-    bool changes = kind == LEASE_UPDATE || kind == LEASE_REMOVE;
-    result->keep = status == HF_OK || (changes && status == HF_UNSURE);
-    snprintf(result->lease_id, sizeof result->lease_id, "%s", it->task.lease_id);
-    call_result_set(result, status, &error);
+    end_use(it, status, &error, result);
 }
+
+/* ---- Together ------------------------------------------------------------------------ */
+
+/* Acquires and releases in one namespace are made in one call of the library, except those of
+ * transactions. Everything else takes more than one write, or is rare. */
+static bool joins_others(const struct call_order *order, enum core_call what)
+{
+    const struct lease_order *it = (const struct lease_order *)(const void *)order;
+    bool joins = what == CORE_CALL_ACQUIRE || what == CORE_CALL_BEGIN ||
+                 what == CORE_CALL_GIVE_BACK ||
+                 (what == CORE_CALL_WORK && it->task.kind == LEASE_RELEASE);
+    return joins && !it->task.txn_id;
+}
+
+/* The orders of one call. */
+struct lease_tries {
+    struct hf_try tries[CALLS_BATCH_MAX];
+    struct hf_key_info infos[CALLS_BATCH_MAX];
+    struct lease_order *orders[CALLS_BATCH_MAX];
+    size_t count;
+};
+
+/* Of a lease that must be searched in the store, the call is made alone. */
+static enum hf_status prepare_release(struct lease_order *it, struct hf_lock **ret_lock,
+                                      struct hf_error *error)
+{
+    char lease[HF_LEASE_TEXT_MAX];
+    enum hf_status status = HF_OK;
+    bool gives_back = it->order.what == CORE_CALL_GIVE_BACK;
+    *ret_lock = NULL;
+    it->order.alone = !gives_back && !lease_id_is_cached(it->ids, it->task.lease_id);
+    if (!gives_back && !it->order.alone)
+        status = find_lease(it, lease, &it->order.result, error);
+    if (status != HF_OK || it->order.alone)
+        return status;
+    return name_lock(it, gives_back ? it->lease : lease, ret_lock, error);
+}
+
+static void end_lease_try(struct lease_order *it, enum hf_status status,
+                          const struct hf_key_info *info, struct hf_error *error)
+{
+    struct core_result *result = &it->order.result;
+    if (it->order.what == CORE_CALL_WORK)
+        end_use(it, status, error, result);
+    else if (it->order.what == CORE_CALL_GIVE_BACK)
+        call_result_set(result, status, error);
+    else
+        end_acquire_step(it, it->order.what, status, info, error, result);
+}
+
+/* Adds the order to the call; one that is refused has its result, and one that cannot be part of
+ * it stays alone. */
+static void prepare_try(struct lease_tries *all, struct lease_order *it)
+{
+    struct hf_error error;
+    struct hf_try *try = &all->tries[all->count];
+    enum core_call what = it->order.what;
+    bool acquires = what == CORE_CALL_ACQUIRE || what == CORE_CALL_BEGIN;
+    all->infos[all->count] = HF_KEY_INFO;
+    *try = (struct hf_try){ .kind = HF_TRY_RELEASE };
+    enum hf_status status = acquires ? open_handle(it, it->order.poll_ms, &error)
+                                     : prepare_release(it, &try->lock, &error);
+    if (status != HF_OK)
+        end_lease_try(it, status, &all->infos[all->count], &error);
+    if (status != HF_OK || it->order.alone)
+        return;
+    if (acquires) {
+        try->kind = what == CORE_CALL_BEGIN ? HF_TRY_BEGIN : HF_TRY_ACQUIRE;
+        try->lock = it->lock;
+        try->key = it->key;
+        try->info = it->key ? &all->infos[all->count] : NULL;
+    }
+    all->orders[all->count++] = it;
+}
+
+static void finish_try(struct lease_tries *all, size_t index)
+{
+    struct lease_order *it = all->orders[index];
+    struct hf_try *try = &all->tries[index];
+    bool releases = try->kind == HF_TRY_RELEASE;
+    it->order.alone = try->error.status == HF_CONFLICT;
+    if (it->order.alone && !releases)
+        close_handle(it, /* detaches */ false);
+    if (releases)
+        hf_lock_free(try->lock);
+    if (releases && it->order.what == CORE_CALL_GIVE_BACK && !it->order.alone)
+        lease_id_forget(it->ids, it->lease_id);
+    if (!it->order.alone)
+        end_lease_try(it, try->error.status, &all->infos[index], &try->error);
+}
+
+/* Makes the calls of the orders that have this client. False: the store cannot do that. */
+static bool try_together(struct call_order *const *orders, size_t count,
+                         struct hf_client *client, struct lease_tries *all)
+{
+    struct hf_error error;
+    enum hf_status status = HF_OK;
+    all->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct lease_order *it = (struct lease_order *)(void *)orders[i];
+        if (it->task.client == client)
+            prepare_try(all, it);
+    }
+    if (all->count > 0)
+        status = hf_try_many(all->tries, all->count, &error);
+    for (size_t i = 0; i < all->count; i++) {
+        if (status != HF_OK) /* nothing was done */
+            all->tries[i].error.status = HF_CONFLICT;
+        finish_try(all, i);
+    }
+    return status != HF_UNSUPPORTED;
+}
+
+static bool make_lease_calls(struct call_order *const *orders, size_t count)
+{
+    struct hf_client *clients[CALLS_BATCH_MAX];
+    size_t known = 0;
+    bool useful = true;
+    struct lease_tries *all = malloc(sizeof *all);
+    for (size_t i = 0; i < count; i++) {
+        struct hf_client *client = ((struct lease_order *)(void *)orders[i])->task.client;
+        size_t at = 0;
+        orders[i]->alone = !all;
+        while (at < known && clients[at] != client)
+            at++;
+        if (at == known)
+            clients[known++] = client;
+    }
+    for (size_t i = 0; all && i < known; i++)
+        useful = try_together(orders, count, clients[i], all) && useful;
+    free(all);
+    return useful;
+}
+
+static const struct call_order_group lease_group = { joins_others, make_lease_calls };
 
 /* ---- Orders -------------------------------------------------------------------------- */
 
@@ -394,6 +545,7 @@ enum hf_status lease_order_new(struct env *env, struct lease_ids *ids,
         return error_no_memory(error);
     char *at = it->text;
     call_order_init(&it->order, make_lease_call, free_lease_order);
+    it->order.group = &lease_group;
     it->env = env;
     it->ids = ids;
     it->task = *task;
