@@ -395,7 +395,6 @@ void table_refs_ask_each(struct request **requests, size_t count)
     struct doc_part parts[EACH_MAX];
     size_t tables = 0;
     check(count > 0 && count <= EACH_MAX);
-    store_session_find(&requests[0]->ref->client->presence);
     sort_by_table(requests, count);
     for (size_t i = 0; i < count; i++) {
         ops[i] = &requests[i]->op;
