@@ -381,17 +381,20 @@ struct line {
     double granted_s;
 };
 
-/* Joins the queue, and waits for the lock, or to be killed. */
-_Noreturn static void wait_in_queue(const char *url, struct line *line)
+/* Joins the queue, and waits to be killed, or for the lock. One that waits for the lock is in the
+ * queue shortly after it says so. */
+_Noreturn static void wait_in_queue(const char *url, struct line *line, bool dies)
 {
     struct client opened;
     struct hf_lock *lock;
     struct hf_error error;
     client_open(&opened, url, NULL, NULL);
     must(hf_lock_new(opened.client, "baton", NULL, &lock, &error), &error, "new");
-    if (hf_lock_begin(lock, &error) != HF_HELD)
+    if (dies && hf_lock_begin(lock, &error) != HF_HELD)
         bench_die("begin: %s", error.why);
     atomic_fetch_add(&line->queued, 1);
+    while (dies)
+        pause();
     must(hf_lock_acquire(lock, 60000, &error), &error, "acquire");
     line->granted_s = now_s();
     atomic_store(&line->granted, true);
@@ -401,13 +404,13 @@ _Noreturn static void wait_in_queue(const char *url, struct line *line)
     _exit(0);
 }
 
-static pid_t start_waiter(const char *url, struct line *line, unsigned number)
+static pid_t start_waiter(const char *url, struct line *line, unsigned number, bool dies)
 {
     pid_t pid = fork();
     if (pid < 0)
         bench_die("fork: %s", strerror(errno));
     if (pid == 0)
-        wait_in_queue(url, line);
+        wait_in_queue(url, line, dies);
     while (atomic_load(&line->queued) < number)
         env_sleep(env_real(), SPAN_MS(1));
     return pid;
@@ -425,8 +428,8 @@ static double pass_over_dead(const char *url)
     must(hf_lock_new(opened.client, "baton", NULL, &lock, &error), &error, "new");
     must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
     for (unsigned i = 0; i < DEAD; i++)
-        pids[i] = start_waiter(url, line, i + 1);
-    pid_t living = start_waiter(url, line, DEAD + 1);
+        pids[i] = start_waiter(url, line, i + 1, /* dies */ true);
+    pid_t living = start_waiter(url, line, DEAD + 1, /* dies */ false);
     env_sleep(env_real(), SPAN_MS(700));
     for (unsigned i = 0; i < DEAD; i++) {
         kill(pids[i], SIGKILL);
