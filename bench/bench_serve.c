@@ -1,243 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_serve.c: measures the server beside Redis, which is what a user would pick for speed.
+/* bench_serve.c: measures the server beside what a user would pick instead (serve_peers.h), all of
+ * them durable, on this machine, in a folder of --dir. A peer that is not installed is left out.
  *
- *   pairs   1, 16 and 64 connections, each of which acquires and releases its own lock, all of
- *           them in one epoll loop, so that the server's own ceiling shows. Redis syncs every
- *           write (appendfsync always), as the server does: a grant must survive a crash.
- *
- * Both servers run on this machine, in a folder of --dir. Redis is Debian's redis-server;
- * without it there is no comparison, and no bar. */
+ *   pairs      1, 16 and 64 connections, each of which acquires and releases its own lock, all of
+ *              them in one epoll loop, so that the server's own ceiling shows. Ours twice: with a
+ *              document for each lock, and with one document for all.
+ *   processes  the same, with a process for each connection
+ *   slow       the same as pairs with 2 ms added to each sync of the disk (LD_PRELOAD; not etcd,
+ *              which makes its system calls by itself)
+ *   handover   16 connections that pass one lock on, beside a list of Redis with one element
+ *   memory     what the server needs when it is idle and for each lease, and for keepalives */
 #include "bench.h"
-#include "client.h"
 #include "env/env.h"
 #include "place.h"
+#include "serve_peers.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 64
-#define TEXT_MAX        4096
-#define PAIRS_MAX       1000000 /* of one round, for the percentiles */
+#define SAMPLES_MAX     1000000 /* of one round, for the percentiles */
+#define PEERS_MAX       6
 
-/* ---- Servers ------------------------------------------------------------------------- */
-
-struct server {
-    pid_t pid;
-    uint16_t port;
-};
-
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-        bench_die("no free port: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-static int connect_to(uint16_t port)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_port = htons(port),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        close(fd);
-        return -1;
-    }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    return fd;
-}
-
-/* Starts a program that will listen on server->port, and waits until it does. False: there is
- * no such program. */
-static bool server_start(struct server *server, char *const words[])
-{
-    server->pid = fork();
-    if (server->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        dup2(nowhere, STDOUT_FILENO);
-        dup2(nowhere, STDERR_FILENO);
-        execvp(words[0], words);
-        _exit(127);
-    }
-    for (int i = 0; i < 1000; i++) {
-        int status, fd = connect_to(server->port);
-        if (fd >= 0) {
-            close(fd);
-            return true;
-        }
-        if (waitpid(server->pid, &status, WNOHANG) == server->pid)
-            return false;
-        env_sleep(env_real(), SPAN_MS(10));
-    }
-    bench_die("%s does not listen", words[0]);
-}
-
-static void server_stop(struct server *server)
-{
-    kill(server->pid, SIGTERM);
-    waitpid(server->pid, NULL, 0);
-}
-
-/* The processor time that a server has used so far, in microseconds. */
-static double server_cpu_us(const struct server *server)
-{
-    char path[64], text[1024];
-    unsigned long user = 0, kernel = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)server->pid);
-    FILE *file = fopen(path, "r");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[size] = '\0';
-    char *at = strrchr(text, ')'); /* then: state, and ten numbers before the times */
-    for (int field = 0; at && field < 12; field++)
-        at = strchr(at + 1, ' ');
-    if (at) {
-        user = strtoul(at, &at, 10);
-        kernel = strtoul(at, &at, 10);
-    }
-    return (double)(user + kernel) * 1e6 / (double)sysconf(_SC_CLK_TCK);
-}
-
-/* ---- What is said -------------------------------------------------------------------- */
-
-struct connection {
-    int fd;
-    unsigned number;
-    bool holds;
-    char lease[64]; /* what the reply to an acquire said, for the release */
-    char in[TEXT_MAX];
-    size_t in_size;
-    struct mono_time began;
-};
-
-struct dialect {
-    const char *name;
-    size_t (*ask)(const struct connection *connection, char text[TEXT_MAX]);
-    /* Takes a complete reply: how many bytes it has; 0: it is not complete. */
-    size_t (*take)(struct connection *connection);
-};
-
-static size_t http_ask(const struct connection *connection, char text[TEXT_MAX])
-{
-    char body[256];
-    unsigned number = connection->number;
-    int size = connection->holds
-                   ? snprintf(body, sizeof body, "{\"key\":\"k%u\",\"lease_id\":\"%s\"}",
-                              number, connection->lease)
-                   : snprintf(body, sizeof body,
-                              "{\"key\":\"k%u\",\"owner\":\"b\",\"ttl_seconds\":30,"
-                              "\"block_seconds\":-1}",
-                              number);
-    return (size_t)snprintf(text, TEXT_MAX,
-                            "POST /v1/%s HTTP/1.1\r\nHost: localhost\r\n"
-                            "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-                            connection->holds ? "release" : "acquire", size, body);
-}
-
-static size_t http_take(struct connection *connection)
-{
-    char *end = memmem(connection->in, connection->in_size, "\r\n\r\n", 4);
-    char *length = end ? strcasestr(connection->in, "content-length: ") : NULL;
-    if (!end || !length)
-        return 0;
-    size_t size = (size_t)(end - connection->in) + 4 + strtoul(length + 16, NULL, 10);
-    if (connection->in_size < size)
-        return 0;
-    if (strncmp(connection->in, "HTTP/1.1 200", 12) != 0)
-        bench_die("the server refused: %.300s", connection->in);
-    char *lease = strstr(end, "\"lease_id\":\"");
-    if (!connection->holds && lease)
-        snprintf(connection->lease, sizeof connection->lease, "%.32s", lease + 12);
-    return size;
-}
-
-/* As its documentation recommends: set if absent, with an expiry; delete if the value is still
- * ours. */
-static size_t redis_ask(const struct connection *connection, char text[TEXT_MAX])
-{
-    static const char script[] =
-        "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) "
-        "else return 0 end";
-    char key[16];
-    snprintf(key, sizeof key, "k%03u", connection->number);
-    if (connection->holds)
-        return (size_t)snprintf(text, TEXT_MAX,
-                                "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$4\r\n%s\r\n"
-                                "$8\r\ntoken-%02u\r\n",
-                                sizeof script - 1, script, key, connection->number % 100);
-    return (size_t)snprintf(text, TEXT_MAX,
-                            "*6\r\n$3\r\nSET\r\n$4\r\n%s\r\n$8\r\ntoken-%02u\r\n$2\r\nNX\r\n"
-                            "$2\r\nPX\r\n$5\r\n30000\r\n",
-                            key, connection->number % 100);
-}
-
-static size_t redis_take(struct connection *connection)
-{
-    char *end = memmem(connection->in, connection->in_size, "\r\n", 2);
-    const char *wanted = connection->holds ? ":1" : "+OK";
-    if (!end)
-        return 0;
-    if (strncmp(connection->in, wanted, strlen(wanted)) != 0)
-        bench_die("Redis refused: %.100s", connection->in);
-    return (size_t)(end - connection->in) + 2;
-}
-
-static const struct dialect http_dialect = { "holdfast serve", http_ask, http_take };
-static const struct dialect redis_dialect = { "Redis, appendfsync always", redis_ask,
-                                              redis_take };
-
-/* ---- The loop ------------------------------------------------------------------------ */
+/* ---- One round ----------------------------------------------------------------------- */
 
 struct round {
-    double pairs_per_s, p50_us, p99_us, cpu_us; /* the last is the server's, for a pair */
+    double per_s, p50_us, p99_us, cpu_us; /* the last is the server's, for one */
+    double fairness;                      /* Jain's index of what each connection got */
 };
 
-static void say(struct connection *connection, const struct dialect *dialect)
-{
-    char text[TEXT_MAX];
-    size_t size = dialect->ask(connection, text);
-    if (write(connection->fd, text, size) != (ssize_t)size)
-        bench_die("write: %s", strerror(errno));
-}
-
-/* True: a pair is complete. */
-static bool listen_to(struct connection *connection, const struct dialect *dialect)
-{
-    ssize_t got = read(connection->fd, connection->in + connection->in_size,
-                       sizeof connection->in - 1 - connection->in_size);
-    if (got <= 0)
-        bench_die("a server hung up: %s", got < 0 ? strerror(errno) : "end of file");
-    connection->in_size += (size_t)got;
-    connection->in[connection->in_size] = '\0';
-    size_t taken = dialect->take(connection);
-    if (taken == 0)
-        return false;
-    connection->in_size -= taken;
-    memmove(connection->in, connection->in + taken, connection->in_size);
-    connection->holds = !connection->holds;
-    return !connection->holds;
-}
+static struct peer_connection connections[CONNECTIONS_MAX];
+static float samples[SAMPLES_MAX];
 
 static int compare_floats(const void *a, const void *b)
 {
@@ -245,156 +46,373 @@ static int compare_floats(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static struct round measure(const struct server *server, const struct dialect *dialect,
-                            unsigned connections, double seconds)
+static void set_percentiles(struct round *round, size_t count)
 {
-    static struct connection all[CONNECTIONS_MAX];
-    static float took_us[PAIRS_MAX];
+    size_t kept = count < SAMPLES_MAX ? count : SAMPLES_MAX;
+    qsort(samples, kept, sizeof samples[0], compare_floats);
+    round->p50_us = kept ? (double)samples[kept / 2] : 0;
+    round->p99_us = kept ? (double)samples[kept * 99 / 100] : 0;
+}
+
+static void note_sample(size_t number, struct span took)
+{
+    if (number < SAMPLES_MAX)
+        samples[number] = (float)took.us;
+}
+
+static int open_connections(const struct peer *peer, const struct peer_server *server,
+                            unsigned count)
+{
+    int loop = epoll_create1(EPOLL_CLOEXEC);
+    for (unsigned i = 0; i < count; i++) {
+        struct epoll_event event = { .events = EPOLLIN, .data.ptr = &connections[i] };
+        connections[i] =
+            (struct peer_connection){ .fd = peer_connect(server->port), .number = i };
+        if (connections[i].fd < 0 ||
+            epoll_ctl(loop, EPOLL_CTL_ADD, connections[i].fd, &event) != 0)
+            bench_die("connect: %s", strerror(errno));
+        if (peer->greet)
+            peer->greet(&connections[i]);
+    }
+    return loop;
+}
+
+static void close_connections(int loop, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        close(connections[i].fd);
+    close(loop);
+}
+
+/* Each connection has its own lock. */
+static struct round measure_pairs(const struct peer *peer, const struct peer_server *server,
+                                  unsigned count, double seconds)
+{
     struct env *env = env_real();
     struct epoll_event events[CONNECTIONS_MAX];
-    int loop = epoll_create1(EPOLL_CLOEXEC);
     size_t pairs = 0;
-    for (unsigned i = 0; i < connections; i++) {
-        struct epoll_event event = { .events = EPOLLIN, .data.ptr = &all[i] };
-        all[i] = (struct connection){ .fd = connect_to(server->port), .number = i };
-        if (all[i].fd < 0 || epoll_ctl(loop, EPOLL_CTL_ADD, all[i].fd, &event) != 0)
-            bench_die("connect: %s", strerror(errno));
-    }
-    double cpu = server_cpu_us(server);
+    int loop = open_connections(peer, server, count);
+    double cpu = peer_cpu_us(server);
     struct mono_time start = env_now(env), end = mono_add(start, SPAN_US(seconds * 1e6));
-    for (unsigned i = 0; i < connections; i++) {
-        all[i].began = start;
-        say(&all[i], dialect);
+    for (unsigned i = 0; i < count; i++) {
+        connections[i].began = start;
+        peer_say(&connections[i], peer);
     }
-    for (unsigned busy = connections; busy > 0;) {
-        int count = epoll_wait(loop, events, CONNECTIONS_MAX, 1000);
+    for (unsigned busy = count; busy > 0;) {
+        int ready = epoll_wait(loop, events, CONNECTIONS_MAX, 1000);
         struct mono_time now = env_now(env);
-        for (int i = 0; i < count; i++) {
-            struct connection *connection = events[i].data.ptr;
-            bool held = connection->holds, done = listen_to(connection, dialect);
-            if (done) {
-                if (pairs < PAIRS_MAX)
-                    took_us[pairs] = (float)mono_since(now, connection->began).us;
-                pairs++;
+        for (int i = 0; i < ready; i++) {
+            struct peer_connection *connection = events[i].data.ptr;
+            if (!peer_listen(connection, peer))
+                continue;
+            if (!connection->holds) {
+                note_sample(pairs++, mono_since(now, connection->began));
                 connection->began = now;
             }
-            if (done && !mono_before(now, end))
+            if (!connection->holds && !mono_before(now, end))
                 busy--;
-            else if (done || held != connection->holds)
-                say(connection, dialect);
+            else
+                peer_say(connection, peer);
         }
     }
     double took = (double)mono_since(env_now(env), start).us;
-    struct round round = { .pairs_per_s = (double)pairs * 1e6 / took,
-                           .cpu_us = (server_cpu_us(server) - cpu) / (double)pairs };
-    size_t kept = pairs < PAIRS_MAX ? pairs : PAIRS_MAX;
-    qsort(took_us, kept, sizeof took_us[0], compare_floats);
-    round.p50_us = kept ? (double)took_us[kept / 2] : 0;
-    round.p99_us = kept ? (double)took_us[kept * 99 / 100] : 0;
-    for (unsigned i = 0; i < connections; i++)
-        close(all[i].fd);
-    close(loop);
+    struct round round = { .per_s = (double)pairs * 1e6 / took,
+                           .cpu_us = (peer_cpu_us(server) - cpu) / (double)pairs };
+    set_percentiles(&round, pairs);
+    close_connections(loop, count);
     return round;
 }
 
-/* ---- Pairs --------------------------------------------------------------------------- */
-
-static bool start_ours(struct server *server, const char *folder)
+/* All connections wait for one lock. Measured is the time from the release until the next one has
+ * the lock. */
+static struct round measure_handover(const struct peer *peer, const struct peer_server *server,
+                                     unsigned count, double seconds)
 {
-    char store[PATH_MAX + 32], listen[64];
-    const char *program = getenv("HOLDFAST_SERVE");
-    server->port = free_port();
-    snprintf(store, sizeof store, "sqlite:%s/serve.db", folder);
-    snprintf(listen, sizeof listen, "127.0.0.1:%u", server->port);
-    char *words[] = { (char *)(uintptr_t)(program ? program
-                                                  : "build-bench/src/serve/holdfast-serve"),
-                      (char *)(uintptr_t) "--store",
-                      store,
-                      (char *)(uintptr_t) "--listen",
-                      listen,
-                      NULL };
-    return server_start(server, words);
+    struct env *env = env_real();
+    struct epoll_event events[CONNECTIONS_MAX];
+    size_t passed = 0, got[CONNECTIONS_MAX] = { 0 };
+    int loop = open_connections(peer, server, count);
+    double cpu = peer_cpu_us(server), sum = 0, squares = 0;
+    struct mono_time start = env_now(env), end = mono_add(start, SPAN_US(seconds * 1e6));
+    struct mono_time released = start;
+    for (unsigned i = 0; i < count; i++)
+        peer_say(&connections[i], peer);
+    while (mono_before(env_now(env), end)) {
+        int ready = epoll_wait(loop, events, CONNECTIONS_MAX, 100);
+        for (int i = 0; i < ready; i++) {
+            struct peer_connection *connection = events[i].data.ptr;
+            if (!peer_listen(connection, peer))
+                continue;
+            if (connection->holds) {
+                note_sample(passed++, mono_since(env_now(env), released));
+                got[connection->number]++;
+                released = env_now(env);
+            }
+            peer_say(connection, peer);
+        }
+    }
+    double took = (double)mono_since(env_now(env), start).us;
+    for (unsigned i = 0; i < count; i++) {
+        sum += (double)got[i];
+        squares += (double)got[i] * (double)got[i];
+    }
+    struct round round = { .per_s = (double)passed * 1e6 / took,
+                           .cpu_us = (peer_cpu_us(server) - cpu) / (double)passed,
+                           .fairness = sum * sum / ((double)count * squares) };
+    set_percentiles(&round, passed);
+    close_connections(loop, count);
+    return round;
 }
 
-static bool start_redis(struct server *server, const char *folder)
-{
-    char port[16];
-    server->port = free_port();
-    snprintf(port, sizeof port, "%u", server->port);
-    const char *words[] = { "redis-server",
-                            "--port",
-                            port,
-                            "--bind",
-                            "127.0.0.1",
-                            "--dir",
-                            folder,
-                            "--appendonly",
-                            "yes",
-                            "--appendfsync",
-                            "always",
-                            "--save",
-                            "",
-                            NULL };
-    return server_start(server, (char *const *)(uintptr_t)words);
-}
-
-struct side {
-    struct server server;
-    const struct dialect *dialect;
-    bool runs;
-    struct series rate, p50, p99, cpu;
+/* A process for each connection. */
+struct shared_count {
+    size_t pairs;
 };
 
-static void tell_side(struct bench *bench, const struct side *side, unsigned connections)
+static void run_process(const struct peer *peer, const struct peer_server *server,
+                        unsigned number, struct mono_time end, struct shared_count *ret_count)
 {
-    char name[80];
-    snprintf(name, sizeof name, "%s, %u connections", side->dialect->name, connections);
-    bench_figure(bench, name, "pairs/s", &side->rate);
+    struct env *env = env_real();
+    struct peer_connection *connection = &connections[0];
+    *connection =
+        (struct peer_connection){ .fd = peer_connect(server->port), .number = number };
+    if (connection->fd < 0)
+        _exit(1);
+    if (peer->greet)
+        peer->greet(connection);
+    while (mono_before(env_now(env), end) || connection->holds) {
+        peer_say(connection, peer);
+        while (!peer_listen(connection, peer))
+            ;
+        ret_count->pairs += !connection->holds;
+    }
+    _exit(0);
+}
+
+static struct round measure_processes(const struct peer *peer, const struct peer_server *server,
+                                      unsigned count, double seconds)
+{
+    struct env *env = env_real();
+    struct shared_count *counts = bench_share_memory(count * sizeof *counts);
+    double cpu = peer_cpu_us(server);
+    size_t pairs = 0;
+    struct mono_time start = env_now(env), end = mono_add(start, SPAN_US(seconds * 1e6));
+    pid_t pids[CONNECTIONS_MAX];
+    for (unsigned i = 0; i < count; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0)
+            run_process(peer, server, i, end, &counts[i]);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        int status;
+        if (waitpid(pids[i], &status, 0) != pids[i] || status != 0)
+            bench_die("a client failed");
+        pairs += counts[i].pairs;
+    }
+    double took = (double)mono_since(env_now(env), start).us;
+    munmap(counts, count * sizeof *counts);
+    return (struct round){ .per_s = (double)pairs * 1e6 / took,
+                           .cpu_us = (peer_cpu_us(server) - cpu) / (double)pairs };
+}
+
+/* ---- Many rounds --------------------------------------------------------------------- */
+
+typedef struct round measure_fn(const struct peer *peer, const struct peer_server *server,
+                                unsigned count, double seconds);
+
+struct side {
+    const struct peer *peer;
+    struct peer_server server;
+    bool runs;
+    struct series rate, p50, p99, cpu, fairness;
+};
+
+static void start_sides(struct side *sides, const struct peer *const *peers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char folder[PATH_MAX];
+        snprintf(folder, sizeof folder, "%s/%zu", bench_folder(), i);
+        chmod(bench_folder(), 0711);
+        if (mkdir(folder, 0711) != 0)
+            bench_die("%s: %s", folder, strerror(errno));
+        sides[i] = (struct side){ .peer = peers[i] };
+        sides[i].runs = peers[i]->start(&sides[i].server, folder);
+        if (!sides[i].runs)
+            printf("  %s is not installed\n", peers[i]->name);
+    }
+}
+
+static void stop_sides(struct side *sides, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char folder[PATH_MAX];
+        snprintf(folder, sizeof folder, "%s/%zu", bench_folder(), i);
+        if (sides[i].runs)
+            peer_stop(&sides[i].server);
+        remove_tree(folder);
+    }
+}
+
+/* All sides in turn, in each round, beginning with another one each time. */
+static void run_rounds(struct bench *bench, struct side *sides, size_t side_count,
+                       unsigned connection_count, measure_fn *measure)
+{
+    for (size_t i = 0; i < side_count; i++)
+        sides[i].rate = sides[i].p50 = sides[i].p99 = sides[i].cpu = sides[i].fairness =
+            (struct series){ .count = 0 };
+    for (size_t r = 0; r < bench->rounds; r++)
+        for (size_t i = 0; i < side_count; i++) {
+            struct side *side = &sides[(r + i) % side_count];
+            if (!side->runs)
+                continue;
+            struct round round =
+                measure(side->peer, &side->server, connection_count, bench->seconds);
+            series_add(&side->rate, round.per_s);
+            series_add(&side->p50, round.p50_us);
+            series_add(&side->p99, round.p99_us);
+            series_add(&side->cpu, round.cpu_us);
+            series_add(&side->fairness, round.fairness);
+        }
+}
+
+static void tell_side(struct bench *bench, const struct side *side, const char *unit,
+                      unsigned connection_count)
+{
+    char name[120];
+    if (!side->runs)
+        return;
+    snprintf(name, sizeof name, "%s, %u", side->peer->name, connection_count);
+    bench_figure(bench, name, unit, &side->rate);
     if (!bench->json)
-        printf("  %-52s p50 %.0f us, p99 %.0f us, the server's processor time %.0f us a pair\n",
+        printf("  %-52s p50 %.0f us, p99 %.0f us, the server's processor time %.1f us each\n",
                "", series_median(&side->p50), series_median(&side->p99),
                series_median(&side->cpu));
 }
 
-static void bench_pairs(struct bench *bench)
+/* Each of ours beside Redis, and beside the best of the others. */
+static void compare_sides(struct bench *bench, const struct side *sides, size_t count,
+                          unsigned connection_count)
 {
-    static const unsigned counts[] = { 1, 16, 64 };
-    char name[80];
-    const char *folder = bench_folder();
-    struct side sides[2] = { { .dialect = &http_dialect }, { .dialect = &redis_dialect } };
-    sides[0].runs = start_ours(&sides[0].server, folder);
-    sides[1].runs = start_redis(&sides[1].server, folder);
-    if (!sides[0].runs)
-        bench_die("holdfast-serve does not start; HOLDFAST_SERVE is its path");
-    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-        for (int i = 0; i < 2; i++)
-            sides[i].rate = sides[i].p50 = sides[i].p99 = sides[i].cpu =
-                (struct series){ .count = 0 };
-        for (size_t r = 0; r < bench->rounds; r++)
-            for (int i = 0; i < 2; i++) {
-                struct side *side = &sides[(r + (size_t)i) % 2];
-                if (!side->runs)
-                    continue;
-                struct round round =
-                    measure(&side->server, side->dialect, counts[c], bench->seconds);
-                series_add(&side->rate, round.pairs_per_s);
-                series_add(&side->p50, round.p50_us);
-                series_add(&side->p99, round.p99_us);
-                series_add(&side->cpu, round.cpu_us);
-            }
-        tell_side(bench, &sides[0], counts[c]);
-        if (!sides[1].runs)
+    const struct side *redis = NULL, *best = NULL;
+    char name[160];
+    for (size_t i = 0; i < count; i++) {
+        const struct side *side = &sides[i];
+        if (!side->runs || side->peer->is_ours)
             continue;
-        tell_side(bench, &sides[1], counts[c]);
-        snprintf(name, sizeof name, "holdfast serve / Redis, %u connections", counts[c]);
-        bench_ratio(bench, name, &sides[0].rate, &sides[1].rate, 0.7);
+        if (side->peer == &peer_redis)
+            redis = side;
+        else if (!best || series_median(&side->rate) > series_median(&best->rate))
+            best = side;
     }
-    for (int i = 0; i < 2; i++)
-        if (sides[i].runs)
-            server_stop(&sides[i].server);
+    for (size_t i = 0; i < count; i++) {
+        if (!sides[i].peer->is_ours)
+            continue;
+        snprintf(name, sizeof name, "%s / Redis, %u", sides[i].peer->name, connection_count);
+        if (redis)
+            bench_ratio(bench, name, &sides[i].rate, &redis->rate, 0.7);
+        if (best) {
+            snprintf(name, sizeof name, "%s / %s, %u", sides[i].peer->name, best->peer->name,
+                     connection_count);
+            bench_ratio(bench, name, &sides[i].rate, &best->rate, 3);
+        }
+    }
 }
 
-static const struct bench_part parts[] = { { "pairs", bench_pairs }, { NULL, NULL } };
+static void compare_peers(struct bench *bench, const struct peer *const *peers, size_t count,
+                          measure_fn *measure)
+{
+    static const unsigned counts[] = { 1, 16, 64 };
+    struct side sides[PEERS_MAX];
+    start_sides(sides, peers, count);
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        run_rounds(bench, sides, count, counts[c], measure);
+        for (size_t i = 0; i < count; i++)
+            tell_side(bench, &sides[i], "pairs/s", counts[c]);
+        compare_sides(bench, sides, count, counts[c]);
+    }
+    stop_sides(sides, count);
+}
+
+/* ---- The parts ----------------------------------------------------------------------- */
+
+static const struct peer *const all_peers[] = { &peer_names,    &peer_paths, &peer_redis,
+                                                &peer_postgres, &peer_etcd,  &peer_zookeeper };
+
+static void bench_pairs(struct bench *bench)
+{
+    compare_peers(bench, all_peers, 6, measure_pairs);
+}
+
+static void bench_processes(struct bench *bench)
+{
+    compare_peers(bench, all_peers, 6, measure_processes);
+}
+
+static void bench_slow(struct bench *bench)
+{
+    static const struct peer *const peers[] = { &peer_names, &peer_paths, &peer_redis,
+                                                &peer_postgres, &peer_zookeeper };
+    const char *library = getenv("HOLDFAST_SLOW_SYNC");
+    char path[PATH_MAX];
+    if (!realpath(library ? library : "build-bench/bench/libslow_sync.so", path))
+        bench_die("HOLDFAST_SLOW_SYNC is not the path of libslow_sync.so");
+    setenv("SLOW_SYNC_US", "2000", 1);
+    setenv("LD_PRELOAD", path, 1);
+    compare_peers(bench, peers, 5, measure_pairs);
+    unsetenv("LD_PRELOAD");
+}
+
+static void bench_handover(struct bench *bench)
+{
+    static const struct peer *const peers[] = { &peer_waiters, &peer_blpop };
+    struct side sides[2];
+    start_sides(sides, peers, 2);
+    run_rounds(bench, sides, 2, 16, measure_handover);
+    for (size_t i = 0; i < 2; i++)
+        tell_side(bench, &sides[i], "hand-overs/s", 16);
+    if (sides[1].runs)
+        bench_ratio(bench, "hand-overs / Redis BLPOP, 16", &sides[0].rate, &sides[1].rate, 0.9);
+    bench_bar(bench, "hand-over, p99", "us", series_median(&sides[0].p99), 1000, true);
+    bench_bar(bench, "fairness", "", series_median(&sides[0].fairness), 0.9, false);
+    stop_sides(sides, 2);
+}
+
+#define LEASES 20000
+
+/* Acquires leases with one connection, which keeps them. */
+static void hold_many(const struct peer_server *server, unsigned count)
+{
+    static struct peer_connection connection;
+    connection = (struct peer_connection){ .fd = peer_connect(server->port) };
+    for (unsigned i = 0; i < count; i++) {
+        connection.number = i;
+        connection.holds = false;
+        peer_say(&connection, &peer_names);
+        while (!peer_listen(&connection, &peer_names))
+            ;
+    }
+    close(connection.fd);
+}
+
+static void bench_memory(struct bench *bench)
+{
+    static const struct peer *const peers[] = { &peer_names };
+    struct side side;
+    start_sides(&side, peers, 1);
+    measure_pairs(&peer_names, &side.server, 1, 0.1);
+    size_t idle = peer_memory(&side.server);
+    bench_bar(bench, "memory of an idle server", "MiB", (double)idle / 1048576, 8, true);
+    hold_many(&side.server, LEASES);
+    size_t full = peer_memory(&side.server);
+    bench_bar(bench, "memory of a lease that is held", "bytes",
+              ((double)full - (double)idle) / LEASES, 300, true);
+    stop_sides(&side, 1);
+}
+
+static const struct bench_part parts[] = {
+    { "pairs", bench_pairs },       { "processes", bench_processes }, { "slow", bench_slow },
+    { "handover", bench_handover }, { "memory", bench_memory },       { NULL, NULL }
+};
 
 int main(int argc, char **argv)
 {
