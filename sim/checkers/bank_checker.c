@@ -218,6 +218,7 @@ void bank_checker_told_write(struct bank_checker *checker, uint64_t number, bool
     const char *name = checker->keys[operation->key].name;
     bool seen = staged ? operation->staged : operation->published;
     if (status == HF_OK) {
+        operation->done = true;
         bool kept =
             staged && may_be_kept(checker, operation); /* checked when it is committed */
         if (!seen && !operation->removes && !kept)
@@ -231,6 +232,50 @@ void bank_checker_told_write(struct bank_checker *checker, uint64_t number, bool
             BANK_FAIL(checker, "operation %" PRIu64 " on %s is told %s, and is there", number,
                       name, hf_status_name(status));
     }
+}
+
+/* Whether a document has shown a version with this number that holds nothing. */
+static bool was_removed_as(const struct banked_key *key, uint64_t number)
+{
+    for (size_t i = 0; i < key->moment_count; i++)
+        if (key->moments[i].version.removed && key->moments[i].version.number == number)
+            return true;
+    return false;
+}
+
+void bank_checker_told_version(struct bank_checker *checker, uint64_t number, uint64_t version)
+{
+    const struct banked_operation *operation = known_operation(checker, number);
+    struct banked_key *key = &checker->keys[operation->key];
+    if (!operation->removes) {
+        if (operation->version != version)
+            BANK_FAIL(checker,
+                      "operation %" PRIu64 " on %s is told to be version %" PRIu64
+                      ", and is %" PRIu64,
+                      number, key->name, version, operation->version);
+        return;
+    }
+    for (size_t i = 0; i < key->unseen_count; i++)
+        if (key->unseen[i].number == version && !key->unseen[i].told) {
+            key->unseen[i].told = true;
+            return;
+        }
+    if (!was_removed_as(key, version))
+        BANK_FAIL(checker,
+                  "operation %" PRIu64 " on %s is told to have removed it as version %" PRIu64
+                  ", which did not",
+                  number, key->name, version);
+}
+
+size_t banked_open_removals(const struct bank_checker *checker, const struct banked_key *key)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < checker->operation_count; i++) {
+        const struct banked_operation *operation = checker->operations[i];
+        count += operation->key == key->number && operation->removes && !operation->txn &&
+                 !operation->refused && !operation->done;
+    }
+    return count;
 }
 
 void bank_checker_told_impossible(struct bank_checker *checker, uint64_t number,
@@ -366,6 +411,7 @@ void bank_checker_free(struct bank_checker *checker)
     for (size_t i = 0; i < checker->options.key_count; i++) {
         checked_version_free(checker->keys[i].table);
         free(checker->keys[i].moments);
+        free(checker->keys[i].unseen);
     }
     map_release(&checker->sessions);
     map_release(&checker->txns);

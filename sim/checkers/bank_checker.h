@@ -10,7 +10,11 @@
  *
  * In the store:
  *
- *   - A key's version does not increase by one, or a version repeats. A key is changed without a
+ *   - A key's version does not increase by one, or a version repeats. One write may contain several
+ *     changes of a node without a lease, which make a version each: every one but the last removed
+ *     the value, because the next one has the condition that there is none, every one used up a
+ *     token, and as many calls of nodes that remove the value are in progress or in doubt.
+ *     A key is changed without a
  *     lease that was active in the previous document. The exceptions are a promoted stage of a
  *     committed transaction, a promoted stage of a lease that ends in the same write, and a change
  *     that takes a token of its own, while nobody holds the key or waits for it and there is no
@@ -38,7 +42,8 @@
  *
  *   - An operation that was refused, rolled back or discarded is in the document, or appears there
  *     later. An operation that was reported as done is missing from the document, or the document
- *     differs from it.
+ *     differs from it. A change without a lease is reported with another version than it made, or
+ *     with one that another change made.
  *   - A transaction is told that its keys are held by others, and holds one of them.
  *   - A reader gets a value that the key did not have at any instant since the read began.
  *
@@ -84,6 +89,10 @@ void bank_checker_text(uint64_t operation, int64_t balance, size_t size, char *t
 /* The result of an update. `staged`: it becomes visible when it is committed. */
 void bank_checker_told_write(struct bank_checker *checker, uint64_t operation, bool staged,
                              enum hf_status status);
+
+/* The version that a change without a lease has made, which was reported as done. */
+void bank_checker_told_version(struct bank_checker *checker, uint64_t operation,
+                               uint64_t version);
 
 /* Like bank_checker_told_write, for an operation that was not performed because its condition was
  * false. */

@@ -195,10 +195,39 @@ static void checker_changed_at_once(const struct step *step, const struct banked
                       VIEW_ARGS(step->before->waiters[i].id));
 }
 
+/* Versions that nobody has been told of. */
+static size_t count_untold(const struct banked_key *key)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < key->unseen_count; i++)
+        count += !key->unseen[i].told;
+    return count;
+}
+
+/* The write has made more than one version. Notes those that were replaced in the same write. */
+static bool is_made_together(const struct step *step, const struct banked_state *before,
+                             const struct banked_state *now)
+{
+    struct banked_key *key = step->key;
+    uint64_t replaced = now->now.number - before->now.number - 1;
+    bool nothing = before->now.number == 0 || before->now.removed;
+    if (now->now.number <= before->now.number || !step->before || !nothing ||
+        is_held_alone(step->before, now->now.token) ||
+        now->now.token < step->before->next_token + replaced ||
+        count_untold(key) + replaced > banked_open_removals(step->checker, key))
+        return false;
+    for (uint64_t i = 1; i <= replaced; i++) {
+        key->unseen = checker_grow(key->unseen, key->unseen_count, sizeof *key->unseen);
+        key->unseen[key->unseen_count++] =
+            (struct banked_unseen){ .number = before->now.number + i };
+    }
+    return true;
+}
+
 static void checker_published(const struct step *step, const struct banked_state *before,
                               const struct banked_state *now)
 {
-    if (now->now.number != before->now.number + 1)
+    if (now->now.number != before->now.number + 1 && !is_made_together(step, before, now))
         STEP_FAIL(step, "has version %" PRIu64 " after %" PRIu64, now->now.number,
                   before->now.number);
     if (!is_held_alone(step->before, now->now.token))
@@ -325,6 +354,8 @@ static void look_up(struct bank_checker *checker, const struct banked_key *key,
     if (!published && !operation->staged)
         operation->staged_since = checker->changes;
     *(published ? &operation->published : &operation->staged) = true;
+    if (published)
+        operation->version = version->number;
     if (operation->refused || (published && operation->dropped))
         BANK_FAIL(checker, "%s holds operation %" PRIu64 ", which was told as not done",
                   key->name, operation->number);

@@ -40,6 +40,12 @@ struct banked_moment {
     struct banked_version version;
 };
 
+/* A version that was replaced in the write that made it, so no document shows it. */
+struct banked_unseen {
+    uint64_t number;
+    bool told; /* a node was told that it made this version */
+};
+
 struct banked_key {
     const char *name;
     size_t number;
@@ -49,6 +55,8 @@ struct banked_key {
     unsigned taker;      /* the node that acquired it for the stage's transaction; 0: unknown */
     struct banked_moment *moments;
     size_t moment_count;
+    struct banked_unseen *unseen;
+    size_t unseen_count;
 };
 
 enum banked_record { RECORD_IS_ABSENT, RECORD_IS_PENDING, RECORD_COMMITS, RECORD_ROLLS_BACK };
@@ -76,6 +84,8 @@ struct banked_operation {
     struct banked_txn *txn; /* NULL: outside a transaction */
     int64_t balance;
     bool removes;           /* several nodes may have done it */
+    bool done;              /* was reported as done */
+    uint64_t version;       /* as which it was published; 0: it was not */
     bool staged, published; /* seen in a document, ... */
     uint64_t staged_since;  /* ... in this change to the store or a later one */
     bool refused;           /* must never be seen, ... */
@@ -135,6 +145,9 @@ struct banked_txn *banked_txn_of(struct bank_checker *checker, struct view id);
 /* The current value of the key. */
 const struct banked_version *banked_worth(struct bank_checker *checker,
                                           const struct banked_key *key);
+
+/* How many changes without a lease may have removed the key's value, and were not reported yet. */
+size_t banked_open_removals(const struct bank_checker *checker, const struct banked_key *key);
 
 /* bank_read.c */
 

@@ -342,6 +342,8 @@ void teller_change_at_once(struct teller *teller)
         bank_checker_told_impossible(checker, operation, status);
     else
         bank_checker_told_write(checker, operation, /* staged */ false, status);
+    if (status == HF_OK)
+        bank_checker_told_version(checker, operation, info.version);
 }
 
 /* Both balances were read without a lease, so each write has a condition. Which of the two is named
@@ -383,8 +385,11 @@ void teller_move_at_once(struct teller *teller)
                  ": %s",
                  -amount, bank_keys[first], bank_keys[first + 1], operations[0], operations[1],
                  hf_status_name(status));
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2; i++) {
         bank_checker_told_write(checker, operations[i], /* staged */ false, status);
+        if (status == HF_OK)
+            bank_checker_told_version(checker, operations[i], infos[i].version);
+    }
 }
 
 void teller_adopt(struct teller *teller)
