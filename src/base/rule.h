@@ -32,6 +32,7 @@
     ROW(GONE_STAYS_GONE, "locks",                                                              \
         "revives a lease by a late renewal after reporting it as gone")                        \
     ROW(RENEWAL_NEEDS_AN_ANSWER, "locks", "counts a renewal that got no reply")                \
+    ROW(KEEPER_WAKES_IN_TIME, "locks", "sleeps while a lease that was just granted expires")   \
     ROW(GONE_IS_TOLD, "locks", "notifies the holder only when a renewal is refused")           \
     /* One document, changed by compare-and-swap. */                                           \
     ROW(NONCE_IN_EVERY_WRITE, "locks", "writes without a nonce")                               \

@@ -27,13 +27,52 @@ void keeper_init(struct keeper *keeper, struct env *env)
     env_cond_init(env, &keeper->entry_due);
 }
 
-/* ---- Kept locks ---------------------------------------------------------------------- */
+/* ---- Sleeping ------------------------------------------------------------------------ */
+
+static void sleep_until_locked(struct keeper *keeper, struct mono_time *wakes_at,
+                               struct mono_time next)
+{
+    *wakes_at = next;
+    env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
+    *wakes_at = (struct mono_time){ 0 };
+}
 
 bool keeper_may_ignore(const struct hf_lock *lock)
 {
     bool reported = lock->options.notify || events_wanted(lock->client);
     return lock->options.no_renewal && !(lock->validity.by_store && reported);
 }
+
+/* When the watcher must look at a lock that was just granted, at the latest. */
+static struct mono_time watch_due(const struct hf_lock *lock, struct mono_time now)
+{
+    struct mono_time due = mono_earlier(lock->validity.until, lock->danger_at);
+    if (keeper_may_ignore(lock))
+        return lock->index_at;
+    if (lock->validity.by_store) /* see next_event_locked */
+        due = mono_earlier(due, mono_add(now, SPAN_US(lock->ttl.us / 12)));
+    due = mono_earlier(due, mono_add(lock->renew_at, SPAN_US(lock->ttl.us / 12)));
+    return mono_earlier(due, lock->index_at);
+}
+
+/* Whether a task that sleeps must be woken for a lock that was just granted. A task that does not
+ * sleep looks at it before it does. At least one sleeping renewer must wake in time, because the
+ * others may be busy for long. */
+static bool must_wake_locked(const struct keeper *keeper, const struct hf_lock *lock,
+                             struct mono_time now)
+{
+    bool sleeping = false, in_time = false;
+    for (size_t i = 0; i < keeper->renewer_count; i++) {
+        struct mono_time wakes_at = keeper->renewers[i].wakes_at;
+        sleeping = sleeping || wakes_at.us > 0;
+        in_time = in_time || (wakes_at.us > 0 && !mono_before(lock->renew_at, wakes_at));
+    }
+    bool renewed_late = sleeping && !in_time && !lock->options.no_renewal;
+    bool watched_late = mono_before(watch_due(lock, now), keeper->watcher_wakes_at);
+    return RULE(KEEPER_WAKES_IN_TIME) && (renewed_late || watched_late);
+}
+
+/* ---- Kept locks ---------------------------------------------------------------------- */
 
 void keeper_add_locked(struct hf_client *client, struct hf_lock *lock)
 {
@@ -43,7 +82,7 @@ void keeper_add_locked(struct hf_client *client, struct hf_lock *lock)
     if (keeper->first)
         keeper->first->previous = lock;
     keeper->first = lock;
-    if (!keeper_may_ignore(lock) || mono_before(lock->index_at, keeper->watcher_wakes))
+    if (must_wake_locked(keeper, lock, env_now(client->env)))
         env_cond_broadcast(&keeper->changed);
 }
 
@@ -265,18 +304,30 @@ static struct hf_lock *next_renewal_locked(const struct keeper *keeper)
 
 static void run_renewer(void *argument)
 {
-    struct hf_client *client = argument;
+    struct renewer *renewer = argument;
+    struct hf_client *client = renewer->client;
     struct keeper *keeper = &client->keeper;
     env_mutex_lock(&keeper->mutex);
     while (!keeper->stopping) {
         struct hf_lock *lock = next_renewal_locked(keeper);
         struct mono_time next = lock ? lock->renew_at : (struct mono_time){ MOMENT_FAR };
         if (mono_before(env_now(client->env), next))
-            env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
+            sleep_until_locked(keeper, &renewer->wakes_at, next);
         else
             renew_table_locked(client, lock->ref);
     }
     env_mutex_unlock(&keeper->mutex);
+}
+
+static enum hf_status add_renewer_locked(struct hf_client *client, struct hf_error *error)
+{
+    struct keeper *keeper = &client->keeper;
+    struct renewer *renewer = &keeper->renewers[keeper->renewer_count];
+    *renewer = (struct renewer){ .client = client };
+    enum hf_status status =
+        env_task_start(client->env, run_renewer, renewer, &renewer->task, error);
+    keeper->renewer_count += status == HF_OK;
+    return status;
 }
 
 /* Starts another renewer if a renewal is overdue and no renewer handles it. Otherwise *next is set
@@ -292,9 +343,8 @@ static void start_renewer_locked(struct hf_client *client, struct mono_time *nex
     struct mono_time late = mono_add(lock->renew_at, SPAN_US(lock->ttl.us / 12));
     if (mono_before(env_now(client->env), late))
         *next = mono_earlier(*next, late);
-    else if (env_task_start(client->env, run_renewer, client,
-                            &keeper->renewers[keeper->renewer_count], &error) == HF_OK)
-        keeper->renewer_count++;
+    else
+        (void)add_renewer_locked(client, &error);
 }
 
 static void run_expiry_watcher(void *argument)
@@ -308,9 +358,7 @@ static void run_expiry_watcher(void *argument)
             continue;
         start_renewer_locked(client, &next);
         keeper_index_locked(client, &next);
-        keeper->watcher_wakes = next;
-        env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
-        keeper->watcher_wakes = (struct mono_time){ MOMENT_FAR };
+        sleep_until_locked(keeper, &keeper->watcher_wakes_at, next);
     }
     env_mutex_unlock(&keeper->mutex);
 }
@@ -323,10 +371,8 @@ static enum hf_status start_tasks(struct hf_client *client, struct hf_error *err
     if (!keeper->watcher)
         status =
             env_task_start(client->env, run_expiry_watcher, client, &keeper->watcher, error);
-    if (status == HF_OK && keeper->renewer_count == 0) {
-        status = env_task_start(client->env, run_renewer, client, &keeper->renewers[0], error);
-        keeper->renewer_count = status == HF_OK ? 1 : 0;
-    }
+    if (status == HF_OK && keeper->renewer_count == 0)
+        status = add_renewer_locked(client, error);
     env_mutex_unlock(&keeper->mutex);
     return status;
 }
@@ -353,7 +399,7 @@ void keeper_release(struct hf_client *client)
     if (keeper->watcher)
         env_task_join(client->env, keeper->watcher);
     for (size_t i = 0; i < keeper->renewer_count; i++)
-        env_task_join(client->env, keeper->renewers[i]);
+        env_task_join(client->env, keeper->renewers[i].task);
     if (keeper->indexer)
         env_task_join(client->env, keeper->indexer);
     env_cond_release(&keeper->entry_due);

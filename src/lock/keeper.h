@@ -16,6 +16,12 @@ struct hf_lock;
 
 #define RENEWERS_MAX 4
 
+struct renewer {
+    struct hf_client *client;
+    struct env_task *task;
+    struct mono_time wakes_at; /* while it sleeps; 0: it looks at all locks before it sleeps */
+};
+
 struct keeper {
     struct env_mutex mutex;  /* guards the members below, and the state of every kept lock */
     struct env_cond changed; /* there may be something to do */
@@ -25,8 +31,8 @@ struct keeper {
     bool closed;               /* nothing is held from now on */
     bool stopping;
     struct env_task *watcher;
-    struct mono_time watcher_wakes; /* by itself; MOMENT_FAR: it is about to look */
-    struct env_task *renewers[RENEWERS_MAX];
+    struct mono_time watcher_wakes_at; /* as in struct renewer */
+    struct renewer renewers[RENEWERS_MAX];
     size_t renewer_count;
     struct env_task *indexer;
 };
@@ -45,8 +51,9 @@ enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error);
  * it, and its end need not be reported earlier than our own clock shows it. */
 bool keeper_may_ignore(const struct hf_lock *lock);
 
-/* Starts watching the lock and, unless it has no renewal, renewing it. Called with the mutex
- * held. */
+/* Starts watching the lock and, unless it has no renewal, renewing it. The tasks are woken only if
+ * they would sleep for too long: most leases are released before anything is due. Called with the
+ * mutex held. */
 void keeper_add_locked(struct hf_client *client, struct hf_lock *lock);
 
 /* Stops watching and renewing the lock, and waits for a renewal or callback that is in progress.

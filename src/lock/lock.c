@@ -263,6 +263,7 @@ bool lock_hold_granted(struct hf_lock *lock, const struct request *request)
     lock->state = LOCK_HELD;
     lock->report_safe = lock->report_gone = false;
     lock->half_life = mono_add(validity.t0, SPAN_US(lock->ttl.us / 2));
+    lock->validity.by_store = validity.by_store; /* it is not watched yet */
     lock_renewed_locked(lock, &validity);
     /* The ttl is counted from t0, so the lease may have expired before a slow reply arrived. */
     bool valid = lock_check_locked(lock) == HF_OK && !keeper->closed;
