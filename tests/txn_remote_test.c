@@ -115,6 +115,37 @@ static void bodies_take_one_more(void **state)
 
 /* ---- Taking keys ----------------------------------------------------------------------- */
 
+static void interrupt_it(void *argument)
+{
+    hf_txn_interrupt(argument);
+}
+
+/* The interrupt comes while the keys are asked for, or given back, without a wait in a queue. */
+static void an_early_interrupt_counts(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_key *keys[2];
+    publish(&pair->one, "a", "old a");
+    publish(&pair->one, "b", "old b");
+    struct hf_key *held = key_held(&pair->two, "b");
+    for (unsigned skip = 0; skip < 3; skip++) {
+        struct hf_txn *txn = begin(&pair->one);
+        script_rule(&pair->one.way, .name = "early", .part = "/meta/", .skip = skip, .times = 1,
+                    .before = interrupt_it, .argument = txn);
+        IS(HF_CANCELLED,
+           hf_txn_acquire(txn, (const char *[]){ "a", "b" }, 2, NULL, 60000, keys, &error));
+        ASSERT(script_met(&pair->one.way, "early") == 1);
+        script_drop(&pair->one.way, "early");
+        /* It does not count for the next call, which does not wait. */
+        IS(HF_HELD,
+           hf_txn_acquire(txn, (const char *[]){ "a", "b" }, 2, NULL, 0, keys, &error));
+        hf_txn_interrupt(txn); /* no call is in progress */
+        MUST(hf_txn_acquire(txn, (const char *[]){ "a" }, 1, NULL, 60000, keys, &error));
+        hf_txn_free(txn);
+    }
+    done(held);
+}
+
 static bool is_held(struct world *world, const char *name)
 {
     char key[64];
@@ -494,6 +525,7 @@ int main(int argc, char **argv)
            ten_keys_take_five_round_trips),
         IT("bodies take one more", bodies_take_one_more),
         PAIR("a transaction that is refused a key holds none", a_refused_key_leaves_none),
+        PAIR("an interrupt counts before the first wait, too", an_early_interrupt_counts),
         PAIR("while it waits for a key, it holds none with a later name",
              a_wait_holds_no_later_key),
         PAIR("a grant that comes too late to be used is undone, or ends the transaction",

@@ -284,9 +284,10 @@ struct hf_txn_options {
 };
 #define HF_TXN_OPTIONS HF_VALUE_(hf_txn_options, sizeof(struct hf_txn_options), NULL)
 
-/* Begins a transaction, or joins a pending one. When the call returns, the decision record is in
- * the store. Commit the transaction or roll it back within a day (the late bound); after that it is
- * rolled back automatically. `options` may be NULL. */
+/* Begins a transaction, or joins a pending one. The decision record is in the store before a key is
+ * acquired for the transaction, and before hf_txn_id returns. Commit the transaction or roll it
+ * back within a day (the late bound); after that it is rolled back automatically. `options` may be
+ * NULL. */
 HF_API enum hf_status hf_txn_begin(struct hf_client *client,
                                    const struct hf_txn_options *options,
                                    struct hf_txn **ret_txn, struct hf_error *error);
@@ -296,7 +297,9 @@ HF_API enum hf_status hf_txn_begin(struct hf_client *client,
  * Does nothing if `txn` is NULL. */
 HF_API void hf_txn_free(struct hf_txn *txn);
 
-/* Returns the id of the transaction, or "" if `txn` is NULL. Local. */
+/* Returns the id of the transaction, or "" if `txn` is NULL. If the decision record has not been
+ * written yet, writes it first, so that other processes can join the transaction. If the store does
+ * not respond, a process that joins finds no transaction. */
 HF_API const char *hf_txn_id(const struct hf_txn *txn);
 
 /* Acquires keys for the transaction, either all or none. `wait_ms` is the limit for all of them

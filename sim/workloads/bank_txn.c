@@ -17,6 +17,12 @@
 #define LEND_EVERY_OF_OPEN 2
 #define BORROW_WRITES      6
 
+/* The id, without writing the record early, as hf_txn_id does. */
+static const char *own_id(const struct hf_txn *txn)
+{
+    return txn->id;
+}
+
 /* The plan of a transaction: its keys, and by how much each balance changes (0: the key is only
  * read). */
 struct deal {
@@ -90,9 +96,9 @@ static enum hf_status end_once(struct teller *teller, struct hf_txn *txn,
     enum hf_status status = asked == HF_COMMIT ? hf_txn_commit(txn, &decision, &error)
                                                : hf_txn_rollback(txn, &decision, &error);
     TELLER_TRACE(teller, "is to %s %s: %s, %s", asked == HF_COMMIT ? "commit" : "roll back",
-                 hf_txn_id(txn), hf_status_name(status),
+                 own_id(txn), hf_status_name(status),
                  decision == HF_COMMIT ? "committed" : "rolled back");
-    bank_checker_told_end(checker, view_of(hf_txn_id(txn)), asked, status, decision);
+    bank_checker_told_end(checker, view_of(own_id(txn)), asked, status, decision);
     return status;
 }
 
@@ -123,19 +129,19 @@ static enum hf_status acquire_some(struct teller *teller, struct hf_txn *txn,
     int64_t wait_ms = teller_one_in(teller, 3) ? 0 : (int64_t)teller_below(teller, WAIT_MS_MAX);
     /* For the checker. In other transactions, several handles of a node may take keys. */
     bool alone = !txn->joined && !teller->work->plan.both_hands;
-    snprintf(note, sizeof note, "\"%s\"", hf_txn_id(txn));
+    snprintf(note, sizeof note, "\"%s\"", own_id(txn));
     options.note = alone ? note : NULL;
     for (size_t i = 0; i < count; i++)
         names[i] = bank_keys[deal->keys[first + i]];
     enum hf_status status =
         hf_txn_acquire(txn, names, count, &options, wait_ms, keys + first, &error);
-    TELLER_TRACE(teller, "takes %zu keys from %s on for %s: %s", count, names[0],
-                 hf_txn_id(txn), hf_status_name(status));
+    TELLER_TRACE(teller, "takes %zu keys from %s on for %s: %s", count, names[0], own_id(txn),
+                 hf_status_name(status));
     for (size_t i = 0; status == HF_OK && i < count; i++)
-        bank_checker_told_taken(teller->work->checker, view_of(hf_txn_id(txn)),
+        bank_checker_told_taken(teller->work->checker, view_of(own_id(txn)),
                                 deal->keys[first + i]);
     for (size_t i = 0; alone && status == HF_HELD && i < count; i++)
-        bank_checker_told_refused(teller->work->checker, view_of(hf_txn_id(txn)),
+        bank_checker_told_refused(teller->work->checker, view_of(own_id(txn)),
                                   deal->keys[first + i], node_number(teller->node));
     return status;
 }
@@ -177,10 +183,9 @@ static enum hf_status stage_together(struct teller *teller, struct hf_txn *txn,
         if (deal->change[i] == 0 && !deal->idle)
             continue;
         wanted[count] = balances[i] + deal->change[i];
-        writes[count++] = (struct teller_write){ .key = keys[i],
-                                                 .number = deal->keys[i],
-                                                 .txn = view_of(hf_txn_id(txn)),
-                                                 .staged = true };
+        writes[count++] = (struct teller_write){
+            .key = keys[i], .number = deal->keys[i], .txn = view_of(own_id(txn)), .staged = true
+        };
     }
     return count > 0 ? teller_write_many(teller, txn, writes, count, wanted) : HF_OK;
 }
@@ -193,10 +198,9 @@ static enum hf_status stage_all(struct teller *teller, struct hf_txn *txn,
     if (!teller->work->plan.crowds && teller_one_in(teller, 2))
         return stage_together(teller, txn, deal, keys, balances);
     for (size_t i = 0; i < deal->count; i++) {
-        struct teller_write write = { .key = keys[i],
-                                      .number = deal->keys[i],
-                                      .txn = view_of(hf_txn_id(txn)),
-                                      .staged = true };
+        struct teller_write write = {
+            .key = keys[i], .number = deal->keys[i], .txn = view_of(own_id(txn)), .staged = true
+        };
         enum hf_status status = HF_OK;
         if (deal->change[i] == 0 && !deal->idle)
             continue;
@@ -257,10 +261,12 @@ void teller_transact(struct teller *teller)
     struct hf_txn *txn;
     struct hf_error error;
     enum hf_status status = hf_txn_begin(teller->client, NULL, &txn, &error);
-    TELLER_TRACE(teller, "begins %s: %s", status == HF_OK ? hf_txn_id(txn) : "nothing",
+    TELLER_TRACE(teller, "begins %s: %s", status == HF_OK ? own_id(txn) : "nothing",
                  hf_status_name(status));
     if (status != HF_OK)
         return;
+    if (teller_one_in(teller, 8)) /* writes the record now */
+        (void)hf_txn_id(txn);
     status = work_on(teller, txn, &deal);
     if (status == HF_OK || status == HF_UNSURE)
         teller_think(teller);

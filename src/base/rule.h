@@ -269,6 +269,7 @@
         "deletes states that nothing names and a lease could still publish")                   \
     /* Transactions. */                                                                        \
     ROW(RECORD_BEFORE_STAGE, "bank", "takes keys before its record is known to exist")         \
+    ROW(RECORD_WITH_THE_FIRST_KEYS, "bank", "takes keys in a step that leaves its record out") \
     ROW(STAGE_LOCKS_THE_KEY, "bank", "continues with a key whose stage is not settled")        \
     ROW(REFUSED_TAKES_NOTHING, "bank",                                                         \
         "keeps keys that it was granted while another was refused")                            \

@@ -85,6 +85,21 @@ bool doc_peek(struct doc *doc, void (*look)(void *argument, const void *body), v
     return known;
 }
 
+bool doc_recall(struct doc *doc, struct span age_max,
+                void (*look)(void *argument, const void *body, const struct evidence *evidence),
+                void *argument)
+{
+    struct evidence evidence = { .nonce = VIEW("") };
+    clock_evidence(doc->clock, &evidence);
+    env_mutex_lock(&doc->shared.mutex);
+    bool known = !doc->shared.busy && doc->body && !doc->stale && doc->etag.size > 0 &&
+                 mono_since(evidence.now, doc->current).us <= age_max.us;
+    if (known)
+        look(argument, doc->body, &evidence);
+    env_mutex_unlock(&doc->shared.mutex);
+    return known;
+}
+
 struct span doc_round_trip(const struct doc *doc)
 {
     return doc->round_trip;

@@ -213,6 +213,11 @@ void doc_update_each(const struct doc_part *parts, size_t count);
  * must not use the document. */
 bool doc_peek(struct doc *doc, void (*look)(void *argument, const void *body), void *argument);
 
+/* The same for a body that was known to be current at most this long ago. */
+bool doc_recall(struct doc *doc, struct span age_max,
+                void (*look)(void *argument, const void *body, const struct evidence *evidence),
+                void *argument);
+
 /* Passes the current body to `look`. One conditional get, without retries, loads the body unless
  * the cached one is still current. NOT_FOUND if there is no object. `look` must not use the
  * document. */

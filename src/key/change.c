@@ -658,6 +658,11 @@ enum hf_status change_ask(struct table_ref *ref, struct change *change,
 
 /* ---- Checking only ------------------------------------------------------------------- */
 
+/* A change is checked in the document that this process has just read or written, if that was no
+ * longer ago. While the lease is active, nobody else changes what the answer depends on; a lease
+ * that was broken since is noticed when the change is written. */
+#define CHECK_AGE_MAX SPAN_MS(10)
+
 struct checking {
     struct change *change;
     const struct state_version *kept;
@@ -672,6 +677,8 @@ static void check_in_body(void *argument, const void *body, const struct evidenc
     const struct lease_table *table = body;
     struct hf_error *error = &checking->error;
     bool moved = false;
+    change->outcome = HF_KEY_NONE;
+    change->already = change->found = false;
     enum hf_status status = state_read(buffer_view(&table->state), &change->state, error);
     if (status == HF_OK && checking->kept && has_stage_of(&change->state, change->txn)) {
         struct state_stage put = change->state.stage;
@@ -693,6 +700,12 @@ enum hf_status change_check(struct table_ref *ref, struct change *change,
                             const struct state_version *kept, struct hf_error *error)
 {
     struct checking checking = { .change = change, .kept = kept };
+    if (doc_recall(ref->doc, CHECK_AGE_MAX, check_in_body, &checking) &&
+        checking.error.status == HF_OK)
+        return HF_OK;
+    /* A refusal must not be based on what may be outdated. */
+    state_release(&change->state);
+    checking.error = (struct hf_error){ HF_OK, "" };
     enum hf_status status =
         doc_look(ref->doc, client_deadline(ref->client), check_in_body, &checking, error);
     if (status == HF_OK && checking.error.status != HF_OK) {

@@ -108,10 +108,18 @@ static void free_key_without_lock(struct hf_key *key)
     free(key);
 }
 
+void key_leave_turn(struct hf_key *key)
+{
+    if (key->has_turn)
+        local_turn_leave(key->lock->ref);
+    key->has_turn = false;
+}
+
 void hf_key_free(struct hf_key *key)
 {
     if (!key)
         return;
+    key_leave_turn(key);
     hf_lock_free(key->lock);
     free_key_without_lock(key);
 }
@@ -123,6 +131,7 @@ void hf_key_detach(struct hf_key *key)
     if (!key)
         return;
     keys_clear_up(&key, 1);
+    key_leave_turn(key);
     hf_lock_detach(key->lock);
     free_key_without_lock(key);
 }
@@ -638,6 +647,7 @@ enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error)
     }
     change_release(&change);
     finish_ending(key);
+    key_leave_turn(key);
     env_mutex_unlock(&key->calls);
     return error_tell(error, status, &why);
 }

@@ -31,6 +31,7 @@ struct hf_key {
     struct hf_txn *txn; /* the transaction that it belongs to, or NULL */
     bool sealed;        /* the transaction is or may be decided, so no change is allowed */
     bool waiting;       /* in the queue, by hf_key_begin */
+    bool has_turn;      /* among the tasks of this process (lock/local_turn.h) */
     bool hasty;         /* an acquire without a wait does not even wait for a settling */
     bool in_doubt;      /* a step may have committed the transaction and ended the lease */
     bool stopped;       /* the transaction no longer needs the lease: */
@@ -45,6 +46,14 @@ struct hf_key {
     struct env_mutex calls; /* serialises changes to the state */
 };
 
+/* Whether a transaction's record has been written. */
+enum txn_begin {
+    TXN_DEFERRED, /* nothing was sent: the step that acquires the first keys writes it, too */
+    TXN_MAYBE,    /* there was no reply */
+    TXN_BEGUN,    /* it was in the store */
+    TXN_ENDED,    /* the transaction was rolled back without it */
+};
+
 struct hf_txn {
     struct hf_client *client;
     char id[TXN_ID_SIZE + 1];
@@ -52,9 +61,16 @@ struct hf_txn {
     bool joined;     /* begun by another process; our keys are named in the record, too */
     bool open;       /* joined: every member may commit it */
     struct doc *doc; /* its record */
-    struct {         /* the queue wait that can be interrupted */
+    struct {         /* the first write of the record, which may wait for the first keys */
         struct env_mutex mutex;
-        struct hf_lock *lock; /* NULL: no call is waiting */
+        enum txn_begin state;
+    } begin;
+    struct { /* the call that can be interrupted */
+        struct env_mutex mutex;
+        bool active;          /* a call that acquires keys is in progress */
+        bool interrupted;     /* that call waits no more, and not for a later key either */
+        bool cancelled;       /* and this wait is cancelled: */
+        struct hf_lock *lock; /* NULL: it does not wait in a queue */
     } waiting;
     struct env_mutex mutex;    /* guards the members below; held by every call */
     enum txn_state known;      /* what we know of its record */
@@ -106,6 +122,9 @@ enum hf_status key_undo_acquire(struct hf_key *key, struct hf_error *error);
 /* Whether an acquire was refused because of a transaction that has since been decided, and whose
  * process is about to end the lease. */
 bool key_is_being_settled(struct hf_key *key);
+
+/* Lets the next task of this process ask for the key. Does nothing without a turn. */
+void key_leave_turn(struct hf_key *key);
 
 /* The first half of key_end, which makes no request: the handle no longer holds its lease. Until
  * key_end or key_abandon, this process does not ask for the key again. */
@@ -175,8 +194,9 @@ enum hf_status key_describe(struct hf_client *client, const char *name,
 enum hf_status change_ask(struct table_ref *ref, struct change *change,
                           struct mono_time deadline, struct hf_error *error);
 
-/* Whether the change would be allowed in the current document; changes nothing. `kept`: a version
- * that counts as staged already, or NULL. A refusal sets change->refused. */
+/* Whether the change, which needs a lease, would be allowed; changes nothing. `kept`: a version
+ * that counts as staged already, or NULL. A refusal sets change->refused, and is based on the
+ * current document. Otherwise the document may be a few milliseconds old. */
 enum hf_status change_check(struct table_ref *ref, struct change *change,
                             const struct state_version *kept, struct hf_error *error);
 

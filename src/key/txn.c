@@ -32,32 +32,109 @@ void txn_each_key(struct hf_txn *txn, size_t count, void (*step)(void *argument,
         step(argument, i);
 }
 
+void txn_init_begin(const struct hf_txn *txn, struct record_op *op)
+{
+    record_op_init(op, RECORD_BEGIN, id_of(txn), client_deadline(txn->client));
+    op->owner = view_of(txn->owner);
+    op->holder = view_of(client_holder(txn->client));
+    op->open = txn->open;
+}
+
+enum hf_status txn_beginning_init(struct hf_txn *txn, struct txn_beginning *beginning,
+                                  struct beside_tables *beside, struct hf_error *error)
+{
+    txn_init_begin(txn, &beginning->record);
+    *beside = (struct beside_tables){ .docs = { NULL, txn->doc },
+                                      .ops = { &beginning->announce, &beginning->record.op },
+                                      .count = TXN_BEGINNING_DOCUMENTS };
+    enum hf_status status =
+        record_entry_new(txn->client, id_of(txn), beginning->record.op.deadline,
+                         &beginning->entry, &beginning->announce, error);
+    beside->docs[0] = beginning->entry;
+    return status;
+}
+
+void txn_beginning_release(struct txn_beginning *beginning)
+{
+    doc_free(beginning->entry);
+}
+
+static enum hf_status begin_in_one_step(struct hf_txn *txn, struct hf_error *error)
+{
+    struct txn_beginning beginning = { .entry = NULL };
+    struct beside_tables both;
+    enum hf_status status = txn_beginning_init(txn, &beginning, &both, error);
+    if (status == HF_OK)
+        status = doc_update_together(both.docs, both.ops, both.count, error);
+    txn_beginning_release(&beginning);
+    return status;
+}
+
 /* On success the record is known to be in the store. Before that, no key may be taken for the
- * transaction: a client that found the stage would take the missing record for a rollback. */
-static enum hf_status begin_txn(struct hf_txn *txn, struct hf_error *error)
+ * transaction: a client that found the stage would take the missing record for a rollback. If an
+ * earlier try got no reply, its record is recognised. */
+static enum hf_status begin_locked(struct hf_txn *txn, struct hf_error *error)
 {
     struct record_op op;
     struct hf_error ignored;
-    record_op_init(&op, RECORD_BEGIN, id_of(txn), client_deadline(txn->client));
-    op.owner = view_of(txn->owner);
-    op.holder = view_of(client_holder(txn->client));
-    op.open = txn->open;
-    doc_expect_absent(txn->doc); /* its id is random */
-    if (RULE(RECORD_BEFORE_STAGE) && txn_can_step(txn, 2) &&
-        record_begin_in_one_step(txn->client, txn->doc, &op, &ignored) == HF_OK)
-        return HF_OK;
-    /* The index entry is written first. If this process died after writing only the record, no
-     * sweep except a full one would find it. */
-    enum hf_status status = record_announce(txn->client, id_of(txn), error);
-    if (RULE(RECORD_BEFORE_STAGE) && status == HF_OK)
-        status = txn_ask(txn, &op, error);
+    enum hf_status status = HF_OK;
+    bool steps = RULE(RECORD_BEFORE_STAGE) && txn->begin.state == TXN_DEFERRED &&
+                 txn_can_step(txn, TXN_BEGINNING_DOCUMENTS);
+    txn->begin.state = TXN_MAYBE;
+    if (!steps || begin_in_one_step(txn, &ignored) != HF_OK) {
+        /* The index entry is written first. If this process died after writing only the record, no
+         * sweep except a full one would find it. */
+        status = record_announce(txn->client, id_of(txn), error);
+        txn_init_begin(txn, &op);
+        if (RULE(RECORD_BEFORE_STAGE) && status == HF_OK)
+            status = txn_ask(txn, &op, error);
+    }
+    if (status == HF_OK)
+        txn->begin.state = TXN_BEGUN;
     return status;
+}
+
+enum hf_status txn_ensure_begun(struct hf_txn *txn, struct hf_error *error)
+{
+    env_mutex_lock(&txn->begin.mutex);
+    enum hf_status status = txn->begin.state >= TXN_BEGUN ? HF_OK : begin_locked(txn, error);
+    env_mutex_unlock(&txn->begin.mutex);
+    return status;
+}
+
+bool txn_has_begun(struct hf_txn *txn)
+{
+    env_mutex_lock(&txn->begin.mutex);
+    bool begun = txn->begin.state == TXN_BEGUN;
+    env_mutex_unlock(&txn->begin.mutex);
+    return begun;
+}
+
+bool txn_end_unbegun(struct hf_txn *txn, bool decided)
+{
+    env_mutex_lock(&txn->begin.mutex);
+    bool unsent = txn->begin.state == TXN_DEFERRED;
+    if (unsent || (decided && txn->begin.state == TXN_MAYBE))
+        txn->begin.state = TXN_ENDED;
+    env_mutex_unlock(&txn->begin.mutex);
+    return unsent;
+}
+
+/* A new transaction. Nobody can know its id before it has a key, unless the caller asks for the id.
+ * So if the first keys can be acquired in the same step, the record need not be written yet. */
+static enum hf_status begin_txn(struct hf_txn *txn, struct hf_error *error)
+{
+    doc_expect_absent(txn->doc); /* its id is random */
+    bool later = RULE(RECORD_BEFORE_STAGE) && !txn->open &&
+                 txn_can_step(txn, TXN_BEGINNING_DOCUMENTS + 1);
+    return later ? HF_OK : txn_ensure_begun(txn, error);
 }
 
 static enum hf_status join_record(struct hf_txn *txn, struct hf_error *error)
 {
     struct txn_record record;
     txn->joined = true;
+    txn->begin.state = TXN_BEGUN;
     enum hf_status status = record_get(txn->client, id_of(txn), &record, NULL, error);
     if (status == HF_NOT_FOUND)
         return error_set(error, status, "no such transaction, or it ended long ago");
@@ -76,6 +153,7 @@ static void free_txn(struct hf_txn *txn)
     struct hf_client *client = txn->client;
     env_mutex_release(&txn->settling.mutex);
     env_mutex_release(&txn->waiting.mutex);
+    env_mutex_release(&txn->begin.mutex);
     env_mutex_release(&txn->mutex);
     doc_free(txn->doc);
     free(txn->keys);
@@ -106,6 +184,7 @@ static enum hf_status new_txn(struct hf_client *client, const char *id, struct h
         return status;
     }
     env_mutex_init(client_env(client), &txn->mutex);
+    env_mutex_init(client_env(client), &txn->begin.mutex);
     env_mutex_init(client_env(client), &txn->waiting.mutex);
     env_mutex_init(client_env(client), &txn->settling.mutex);
     client_keep(client);
@@ -173,9 +252,16 @@ enum hf_status hf_txn_adopt(struct hf_txn *txn, const char *lease,
     return status == HF_OK ? error_clear(error) : status;
 }
 
+/* Whoever learns the id may join the transaction, so its record must be there. If it cannot be
+ * written, a process that joins is told so. */
 const char *hf_txn_id(const struct hf_txn *txn)
 {
-    return txn ? txn->id : "";
+    struct hf_error ignored;
+    struct hf_txn *own = (struct hf_txn *)(uintptr_t)txn; /* it changes nothing that shows */
+    if (!own)
+        return "";
+    (void)txn_ensure_begun(own, &ignored);
+    return own->id;
 }
 
 /* ---- The end of a handle ------------------------------------------------------------- */

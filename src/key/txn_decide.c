@@ -324,6 +324,19 @@ static enum hf_status commit_locked(struct hf_txn *txn, struct hf_error *error)
     return status;
 }
 
+/* Rolls back, or learns the decision. */
+static enum hf_status roll_back_locked(struct hf_txn *txn, struct hf_error *error)
+{
+    enum txn_state state;
+    if (txn_end_unbegun(txn, /* decided */ false)) { /* it has neither a record nor a key */
+        txn->known = TXN_ROLLBACK;
+        return HF_OK;
+    }
+    if (txn->joined && txn_learn_others(txn, &state, error) != HF_OK)
+        txn->other_count = 0; /* the next client that touches their keys settles them */
+    return swap_decision(txn, TXN_ROLLBACK, error);
+}
+
 /* Decides the transaction unless it is already decided, and compares the decision with the one
  * that was requested. */
 static enum hf_status decide_locked(struct hf_txn *txn, enum txn_state wanted,
@@ -331,15 +344,14 @@ static enum hf_status decide_locked(struct hf_txn *txn, enum txn_state wanted,
 {
     enum hf_status status = HF_OK;
     if (txn->known == TXN_PENDING) {
-        enum txn_state state;
-        if (wanted == TXN_COMMIT) {
+        if (wanted == TXN_COMMIT)
+            status = txn_ensure_begun(txn, error);
+        if (wanted == TXN_COMMIT && status == HF_OK)
             status = commit_locked(txn, error);
-        } else {
-            if (txn->joined && txn_learn_others(txn, &state, error) != HF_OK)
-                txn->other_count = 0; /* the next client that touches their keys settles them */
-            status = swap_decision(txn, TXN_ROLLBACK, error);
-        }
+        else if (wanted != TXN_COMMIT)
+            status = roll_back_locked(txn, error);
         if (txn->known != TXN_PENDING) {
+            (void)txn_end_unbegun(txn, /* decided */ true);
             txn_event(txn->client, id_of(txn), txn->known);
             begin_settling(txn);
         }

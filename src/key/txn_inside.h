@@ -79,16 +79,46 @@ enum hf_status stages_seal(struct hf_client *client, const struct txn_key *keys,
  * it is shared, because other processes may then change its keys and its record, too. */
 bool txn_can_step(const struct hf_txn *txn, size_t documents);
 
-/* Writes the index entry and the record in one step. Unless the result is OK, the record is begun
- * as usual, which recognises a record of its own. */
-enum hf_status record_begin_in_one_step(struct hf_client *client, struct doc *doc,
-                                        struct record_op *begin, struct hf_error *error);
+/* The two writes that begin a transaction, as part of a step: its index entry and its record. */
+struct txn_beginning {
+    struct doc *entry;
+    struct doc_op announce;
+    struct record_op record;
+};
+#define TXN_BEGINNING_DOCUMENTS 2
 
-/* Acquires the keys, which are ordered by name, all or none, and waits for none of them. OK or
- * UNSURE: each has its own result, as from hf_key_acquire. Otherwise none was acquired: HELD, or
- * the reason why they must be acquired one after the other. */
-enum hf_status txn_take_in_one_step(struct hf_key *const *keys, size_t count,
-                                    struct hf_error *results, struct hf_error *error);
+/* Prepares an operation that writes a new record. */
+void txn_init_begin(const struct hf_txn *txn, struct record_op *op);
+
+/* Prepares both writes, to be made beside others. The struct must not move from then on. */
+enum hf_status txn_beginning_init(struct hf_txn *txn, struct txn_beginning *beginning,
+                                  struct beside_tables *beside, struct hf_error *error);
+void txn_beginning_release(struct txn_beginning *beginning);
+
+/* Prepares the write of the index entry of a record that is about to be written. Free *ret_doc with
+ * doc_free. */
+enum hf_status record_entry_new(struct hf_client *client, struct view id,
+                                struct mono_time deadline, struct doc **ret_doc,
+                                struct doc_op *ret_op, struct hf_error *error);
+
+/* Whether the record is known to have been written. */
+bool txn_has_begun(struct hf_txn *txn);
+
+/* Makes sure that a record that was never sent is never written. False: it was sent. With
+ * `decided`, a record that got no reply is not written again either. */
+bool txn_end_unbegun(struct hf_txn *txn, bool decided);
+
+/* Writes the record, unless it has been written or the transaction has ended. OK: keys may be
+ * acquired for the transaction, unless it is decided. */
+enum hf_status txn_ensure_begun(struct hf_txn *txn, struct hf_error *error);
+
+/* Acquires the keys, which are ordered by name, all or none, and waits for none of them. If the
+ * record was not written yet, it is written in the same step. OK or UNSURE: each has its own
+ * result, as from hf_key_acquire. Otherwise none was acquired: HELD, or the reason why they must be
+ * acquired one after the other. */
+enum hf_status txn_take_in_one_step(struct hf_txn *txn, struct hf_key *const *keys,
+                                    size_t count, struct hf_error *results,
+                                    struct hf_error *error);
 
 /* Decides the transaction, settles all its keys and releases their leases. OK: all of this is done.
  * UNSURE: all of it may be done; the handles do not hold their leases any more. Otherwise nothing

@@ -183,23 +183,17 @@ static const struct doc_type entry_doc_type = { .bytes_max = 4096,
                                                 .encode = encode_txn_entry,
                                                 .free = free };
 
-enum hf_status record_begin_in_one_step(struct hf_client *client, struct doc *doc,
-                                        struct record_op *begin, struct hf_error *error)
+enum hf_status record_entry_new(struct hf_client *client, struct view id,
+                                struct mono_time deadline, struct doc **ret_doc,
+                                struct doc_op *ret_op, struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
-    struct doc_op entry = { .apply = apply_to_entry,
-                            .deadline = begin->op.deadline,
-                            .quiet = true };
-    struct doc *docs[] = { NULL, doc };
-    struct doc_op *ops[] = { &entry, &begin->op };
-    entry_key_now(client, begin->id, key);
+    *ret_op = (struct doc_op){ .apply = apply_to_entry, .deadline = deadline, .quiet = true };
+    entry_key_now(client, id, key);
     enum hf_status status = doc_new(client_store(client), client_clock(client), view_of(key),
-                                    &entry_doc_type, NULL, &docs[0], error);
-    if (status != HF_OK)
-        return status;
-    doc_expect_absent(docs[0]);
-    status = doc_update_together(docs, ops, 2, error);
-    doc_free(docs[0]);
+                                    &entry_doc_type, NULL, ret_doc, error);
+    if (status == HF_OK)
+        doc_expect_absent(*ret_doc);
     return status;
 }
 

@@ -6,6 +6,7 @@
  * never needed, only faster. See README.md, rule 15. */
 #include "base/check.h"
 #include "base/mutant.h"
+#include "base/rule.h"
 #include "key/txn_inside.h"
 
 #include <stdlib.h>
@@ -65,8 +66,31 @@ static void leave_key(struct hf_key *key)
     env_mutex_unlock(&key->calls);
 }
 
-enum hf_status txn_take_in_one_step(struct hf_key *const *keys, size_t count,
-                                    struct hf_error *results, struct hf_error *error)
+/* The step. The record is written in it unless that has been done, because no client may find a key
+ * of a transaction that has no record. */
+static enum hf_status ask_for_all(struct hf_txn *txn, struct request *const *requests,
+                                  size_t count, struct hf_error *error)
+{
+    struct txn_beginning beginning = { .entry = NULL };
+    struct beside_tables beside;
+    env_mutex_lock(&txn->begin.mutex);
+    bool begins = RULE(RECORD_WITH_THE_FIRST_KEYS) && txn->begin.state != TXN_BEGUN;
+    enum hf_status status =
+        begins ? txn_beginning_init(txn, &beginning, &beside, error) : HF_OK;
+    if (status == HF_OK)
+        status = table_refs_ask_together(begins ? &beside : NULL, requests, count, error);
+    if (begins && status == HF_OK)
+        txn->begin.state = TXN_BEGUN;
+    else if (begins && status == HF_UNSURE)
+        txn->begin.state = TXN_MAYBE;
+    env_mutex_unlock(&txn->begin.mutex);
+    txn_beginning_release(&beginning);
+    return status;
+}
+
+enum hf_status txn_take_in_one_step(struct hf_txn *txn, struct hf_key *const *keys,
+                                    size_t count, struct hf_error *results,
+                                    struct hf_error *error)
 {
     struct request *requests[TOGETHER_MAX];
     size_t begun;
@@ -78,7 +102,7 @@ enum hf_status txn_take_in_one_step(struct hf_key *const *keys, size_t count,
     for (size_t i = 0; i < count; i++)
         requests[i] = &taking->requests[i];
     if (status == HF_OK)
-        status = table_refs_ask_together(/* beside */ NULL, requests, count, error);
+        status = ask_for_all(txn, requests, count, error);
     bool may_be_done = status == HF_OK || status == HF_UNSURE;
     for (size_t i = 0; i < begun; i++) {
         if (!may_be_done && requests[i]->op.answer == DOC_KNOWN)
@@ -138,6 +162,7 @@ static void finish_committing(struct committing *committing, enum hf_status stat
         if (status == HF_OK) {
             lock_finish_end(key->lock, &committing->requests[i], key->ending.over, &ignored);
             key_committed_locked(key, &committing->changes[i]);
+            key_leave_turn(key);
         } else if (status != HF_UNSURE) {
             key_resume_locked(key);
         }
@@ -154,7 +179,7 @@ enum hf_status txn_commit_in_one_step(struct hf_txn *txn, struct record_op *deci
     if (!committing)
         return error_no_memory(error);
     enum hf_status status = HF_UNSUPPORTED;
-    struct beside_tables record = { txn->doc, &decision->op };
+    struct beside_tables record = { { txn->doc }, { &decision->op }, 1 };
     bool begun = begin_committing(txn, committing);
     size_t settled = committing->count;
     MUTANT(mutant_leaves_last_key(&settled));

@@ -62,10 +62,53 @@ static bool is_in_order(const struct hf_txn *txn, const char *name)
     return true;
 }
 
+/* ---- Interrupting ---------------------------------------------------------------------- */
+
+/* An interrupt counts from the beginning of the call, also before it waits in the first queue. */
+static void begin_call(struct hf_txn *txn)
+{
+    env_mutex_lock(&txn->waiting.mutex);
+    txn->waiting.active = true;
+    txn->waiting.interrupted = false;
+    env_mutex_unlock(&txn->waiting.mutex);
+}
+
+static void end_call(struct hf_txn *txn)
+{
+    env_mutex_lock(&txn->waiting.mutex);
+    txn->waiting.active = false;
+    env_mutex_unlock(&txn->waiting.mutex);
+}
+
+static bool is_interrupted(struct hf_txn *txn)
+{
+    env_mutex_lock(&txn->waiting.mutex);
+    bool interrupted = txn->waiting.interrupted;
+    env_mutex_unlock(&txn->waiting.mutex);
+    return interrupted;
+}
+
+/* Even a wait that is only about to begin is cancelled. */
+static void cancel_wait_locked(struct hf_txn *txn)
+{
+    struct hf_lock *lock = txn->waiting.lock;
+    if (!lock || txn->waiting.cancelled)
+        return;
+    wait_queue_cancel_begin(lock->ref, &lock->waiter);
+    txn->waiting.cancelled = true;
+}
+
+/* NULL: the wait has ended. */
 static void set_waiting(struct hf_txn *txn, struct hf_lock *lock)
 {
     env_mutex_lock(&txn->waiting.mutex);
+    struct hf_lock *before = txn->waiting.lock;
+    if (txn->waiting.cancelled)
+        wait_queue_cancel_end(before->ref, &before->waiter);
+    txn->waiting.cancelled = false;
     txn->waiting.lock = lock;
+    if (txn->waiting.interrupted)
+        cancel_wait_locked(txn);
     env_mutex_unlock(&txn->waiting.mutex);
 }
 
@@ -74,7 +117,9 @@ void hf_txn_interrupt(struct hf_txn *txn)
     if (!txn)
         return;
     env_mutex_lock(&txn->waiting.mutex);
-    hf_lock_interrupt(txn->waiting.lock);
+    txn->waiting.interrupted = txn->waiting.active;
+    if (txn->waiting.active)
+        cancel_wait_locked(txn);
     env_mutex_unlock(&txn->waiting.mutex);
 }
 
@@ -244,6 +289,24 @@ static enum hf_status take_side_by_side(struct hf_txn *txn, const struct key_req
 
 /* ---- All keys in one step -------------------------------------------------------------- */
 
+/* How long a transaction waits for others of its process that want the same keys, before it asks
+ * the store, and joins the queues. */
+#define LOCAL_WAIT_MAX SPAN_MS(100)
+
+/* Takes turns with other transactions of this process, which would refuse each other in the store.
+ * The keys are ordered by name; nothing waits while a later key is held. */
+static void take_turns(struct hf_txn *txn, const struct key_request *request,
+                       struct asked_keys *asked)
+{
+    struct mono_time now = client_now(txn->client), until = mono_add(now, LOCAL_WAIT_MAX);
+    if (mono_before(request->deadline, until))
+        until = request->deadline;
+    if (!is_in_order(txn, asked->keys[0]->name))
+        until = now;
+    for (size_t i = 0; i < asked->count; i++)
+        asked->keys[i]->has_turn = local_turn_take(asked->keys[i]->lock->ref, until);
+}
+
 /* Asks for all new keys in one step of the store, and waits for none. If one is refused, none was
  * acquired, so nothing is given back. *ret_wait: none is held, and the keys may be acquired one
  * after the other, because the caller waits or because a step is not enough. */
@@ -254,10 +317,12 @@ static enum hf_status take_in_one_step(struct hf_txn *txn, const struct key_requ
     struct hf_error unsure;
     enum hf_status status = new_handles(txn, request, names, asked, error);
     *ret_wait = status == HF_OK;
-    if (status == HF_OK && asked->count > 1)
-        status = txn_take_in_one_step(asked->keys, asked->count, asked->results, error);
+    if (status == HF_OK && asked->count > 0)
+        take_turns(txn, request, asked);
+    if (status == HF_OK && asked->count > 0)
+        status = txn_take_in_one_step(txn, asked->keys, asked->count, asked->results, error);
     else if (status == HF_OK)
-        status = HF_UNSUPPORTED; /* one key is acquired as usual */
+        status = HF_UNSUPPORTED; /* it has them all */
     bool waits = mono_before(client_now(txn->client), request->deadline);
     if (status != HF_OK && status != HF_UNSURE) {
         *ret_wait = *ret_wait && (status != HF_HELD || waits);
@@ -294,6 +359,10 @@ static enum hf_status take_key(struct hf_txn *txn, const char *name,
             return status;
         int64_t left_ms = mono_since(request->deadline, client_now(txn->client)).us / 1000;
         bool waits = left_ms > 0 && is_in_order(txn, name);
+        if (waits && is_interrupted(txn)) {
+            hf_key_free(key);
+            return error_set(error, HF_CANCELLED, "the wait was cancelled");
+        }
         key->hasty = !is_in_order(txn, name);
         set_waiting(txn, key->lock);
         status = hf_key_acquire(key, waits ? left_ms : 0, /* info */ NULL, error);
@@ -433,15 +502,17 @@ static enum hf_status take_all(struct hf_txn *txn, const struct key_request *req
                                const struct named *names, struct asked_keys *asked,
                                struct hf_error *error)
 {
-    bool waits = true;
+    bool waits = true, several = request->count > 1, begun = txn_has_begun(txn);
+    size_t documents = request->count + (begun ? 0 : TXN_BEGINNING_DOCUMENTS);
     enum hf_status status = HF_OK;
-    if (request->count > 1 && txn_can_step(txn, request->count))
+    if ((several || !begun) && txn_can_step(txn, documents))
         status = take_in_one_step(txn, request, names, asked, &waits, error);
-    else if (request->count > 1 && !txn->joined && client_is_remote(txn->client))
+    else if (several && !txn->joined && client_is_remote(txn->client))
         status = take_side_by_side(txn, request, names, asked, &waits, error);
     if (status != HF_OK && !waits)
         return status;
-    return take_in_order(txn, request, names, error);
+    status = txn_ensure_begun(txn, error); /* before any stage */
+    return status == HF_OK ? take_in_order(txn, request, names, error) : status;
 }
 
 static enum hf_status acquire_locked(struct hf_txn *txn, const struct key_request *request,
@@ -499,7 +570,9 @@ enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size
     if (!asked)
         return error_no_memory(error);
     env_mutex_lock(&txn->mutex);
+    begin_call(txn);
     enum hf_status status = acquire_locked(txn, &request, asked, ret_keys, &why);
+    end_call(txn);
     env_mutex_unlock(&txn->mutex);
     free(asked);
     return error_tell(error, status, &why);

@@ -5,6 +5,7 @@
 #define LOCK_CLIENT_H
 
 #include "lock/events.h"
+#include "lock/local_turn.h"
 #include "lock/tables.h"
 #include "lock/wait_queue.h"
 #include "store/session.h"
@@ -35,6 +36,7 @@ struct table_ref {
      * h % INDEXED_HOURS and is stored as h + 1; 0 means none. */
     int64_t indexed[INDEXED_HOURS];
     atomic_size_t leases; /* in the table, when it was last seen */
+    struct local_turn turn;
     /* Guarded by client->shared.mutex, while there are no users: */
     struct table_ref *idle_next, *idle_previous;
     size_t idle_leases; /* what it counts for among those that are cached */
@@ -200,16 +202,18 @@ bool client_waiter_gone(void *client, const struct lease_request *waiter);
 enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *requests,
                              size_t count);
 
-/* A document that is changed in the same step as tables. No other caller knows it, so it may come
- * before them. */
+/* Documents that are changed in the same step as tables. No other caller knows them, so they may
+ * come before the tables. */
+#define BESIDE_TABLES_MAX 2
 struct beside_tables {
-    struct doc *doc;
-    struct doc_op *op;
+    struct doc *docs[BESIDE_TABLES_MAX];
+    struct doc_op *ops[BESIDE_TABLES_MAX];
+    size_t count;
 };
 
 /* Sends one request to each of several tables, in one step of the store: all take effect, or none.
- * The tables are different, and in an order that all callers agree on. `beside` may be NULL; it
- * counts as one of at most TOGETHER_MAX documents, and comes first. The results are those of
+ * The tables are different, and in an order that all callers agree on. `beside` may be NULL; its
+ * documents count towards at most TOGETHER_MAX, and come first. The results are those of
  * doc_update_together. */
 enum hf_status table_refs_ask_together(const struct beside_tables *beside,
                                        struct request *const *requests, size_t count,

@@ -332,11 +332,11 @@ enum hf_status table_refs_ask_together(const struct beside_tables *beside,
 {
     struct doc *docs[TOGETHER_MAX];
     struct doc_op *ops[TOGETHER_MAX];
-    size_t first = beside ? 1 : 0;
+    size_t first = beside ? beside->count : 0;
     check(count > 0 && first + count <= TOGETHER_MAX);
-    if (beside) {
-        docs[0] = beside->doc;
-        ops[0] = beside->op;
+    for (size_t i = 0; i < first; i++) {
+        docs[i] = beside->docs[i];
+        ops[i] = beside->ops[i];
     }
     for (size_t i = 0; i < count; i++) {
         docs[first + i] = requests[i]->ref->doc;
