@@ -20,7 +20,7 @@
 
 void keeper_init(struct keeper *keeper, struct env *env)
 {
-    *keeper = (struct keeper){ .watcher_wakes = { MOMENT_FAR } };
+    *keeper = (struct keeper){ 0 };
     env_mutex_init(env, &keeper->mutex);
     env_cond_init(env, &keeper->changed);
     env_cond_init(env, &keeper->unpinned);
