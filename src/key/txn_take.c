@@ -65,7 +65,7 @@ static bool is_in_order(const struct hf_txn *txn, const char *name)
 /* ---- Interrupting ---------------------------------------------------------------------- */
 
 /* An interrupt counts from the beginning of the call, also before it waits in the first queue. */
-static void begin_call(struct hf_txn *txn)
+static void begin_taking_call(struct hf_txn *txn)
 {
     env_mutex_lock(&txn->waiting.mutex);
     txn->waiting.active = true;
@@ -73,7 +73,7 @@ static void begin_call(struct hf_txn *txn)
     env_mutex_unlock(&txn->waiting.mutex);
 }
 
-static void end_call(struct hf_txn *txn)
+static void end_taking_call(struct hf_txn *txn)
 {
     env_mutex_lock(&txn->waiting.mutex);
     txn->waiting.active = false;
@@ -295,8 +295,8 @@ static enum hf_status take_side_by_side(struct hf_txn *txn, const struct key_req
 
 /* Takes turns with other transactions of this process, which would refuse each other in the store.
  * The keys are ordered by name; nothing waits while a later key is held. */
-static void take_turns(struct hf_txn *txn, const struct key_request *request,
-                       struct asked_keys *asked)
+static void take_local_turns(struct hf_txn *txn, const struct key_request *request,
+                             struct asked_keys *asked)
 {
     struct mono_time now = client_now(txn->client), until = mono_add(now, LOCAL_WAIT_MAX);
     if (mono_before(request->deadline, until))
@@ -318,7 +318,7 @@ static enum hf_status take_in_one_step(struct hf_txn *txn, const struct key_requ
     enum hf_status status = new_handles(txn, request, names, asked, error);
     *ret_wait = status == HF_OK;
     if (status == HF_OK && asked->count > 0)
-        take_turns(txn, request, asked);
+        take_local_turns(txn, request, asked);
     if (status == HF_OK && asked->count > 0)
         status = txn_take_in_one_step(txn, asked->keys, asked->count, asked->results, error);
     else if (status == HF_OK)
@@ -570,9 +570,9 @@ enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size
     if (!asked)
         return error_no_memory(error);
     env_mutex_lock(&txn->mutex);
-    begin_call(txn);
+    begin_taking_call(txn);
     enum hf_status status = acquire_locked(txn, &request, asked, ret_keys, &why);
-    end_call(txn);
+    end_taking_call(txn);
     env_mutex_unlock(&txn->mutex);
     free(asked);
     return error_tell(error, status, &why);
