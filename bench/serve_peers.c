@@ -4,6 +4,7 @@
  * are any. */
 #include "serve_peers.h"
 
+#include "base/base64.h"
 #include "bench.h"
 #include "env/env.h"
 #include "place.h"
@@ -574,25 +575,7 @@ static bool start_etcd(struct peer_server *server, const char *folder)
     return runs;
 }
 
-static void base64(const char *text, char encoded[64])
-{
-    static const char digits[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t size = strlen(text), at = 0;
-    for (size_t i = 0; i < size; i += 3) {
-        unsigned bits = (unsigned char)text[i] << 16;
-        bits |= i + 1 < size ? (unsigned)(unsigned char)text[i + 1] << 8 : 0;
-        bits |= i + 2 < size ? (unsigned char)text[i + 2] : 0;
-        encoded[at++] = digits[bits >> 18 & 63];
-        encoded[at++] = digits[bits >> 12 & 63];
-        encoded[at++] = i + 1 < size ? digits[bits >> 6 & 63] : '=';
-        encoded[at++] = i + 2 < size ? digits[bits & 63] : '=';
-    }
-    encoded[at] = '\0';
-}
-
-/* The lock is a key under a lease of its connection, as in etcd's own recipe.
- */
+/* The lock is a key under a lease of its connection, as in etcd's own recipe. */
 static void greet_etcd(struct peer_connection *connection)
 {
     char text[PEER_TEXT_MAX];
@@ -611,7 +594,7 @@ static size_t ask_etcd(const struct peer_connection *connection, char text[PEER_
 {
     char name[32], key[64], body[512];
     snprintf(name, sizeof name, "k%u", connection->number);
-    base64(name, key);
+    base64_encode(view_of(name), key);
     if (connection->holds)
         snprintf(body, sizeof body, "{\"key\":\"%s\"}", key);
     else
