@@ -32,7 +32,7 @@
  * structs, or are complete as they are: hf_error, hf_elect_part, hf_elect_place, hf_cascade,
  * hf_index_value, hf_index_row, hf_index_bytes, hf_index_condition, hf_index_folded, hf_merge_file,
  * hf_merger_source, hf_compact_level, hf_key_write, hf_request_stats, hf_store_clock_sample,
- * hf_txn_change.
+ * hf_try, hf_txn_change.
  *
  * THREADS. Every function may be called from any thread, even if several threads use the same
  * handle, but ..._close and ..._free must be the last call on a handle. A client starts its own

@@ -23,9 +23,12 @@
 #define READ_TIME_MIN  SPAN_MS(500)
 
 /* A client that finds another client's blank waits for it to be filled: for up to a half of the
- * time that is left, and at least for a quarter. It looks again after up to so many times as long
- * as its last read took, and then ever less often. */
+ * time that is left, and at least for a quarter of that, but not longer than so many requests take.
+ * So a dead creator is not waited for long on a fast store. It looks again after up to
+ * CREATION_PAUSE times as long as its last read took, and then ever less often. */
 #define CREATION_TIME_PART 4
+#define CREATION_REQUESTS  512
+#define CREATION_WAIT_MIN  SPAN_MS(100)
 #define CREATION_PAUSE     16
 
 /* A client that has time for so many requests in a row searches for tokens. One that has less time
@@ -609,6 +612,9 @@ static enum hf_status await_creation(const struct epoch_ref *ref, struct span to
     struct epoch_file document = { .ref = *ref };
     struct mono_time now = env_now(env);
     struct span part = SPAN_US(mono_since(ref->deadline, now).us / CREATION_TIME_PART);
+    struct span enough = span_larger(SPAN_US(CREATION_REQUESTS * took.us), CREATION_WAIT_MIN);
+    if (enough.us < part.us)
+        part = enough;
     struct mono_time end = mono_add(mono_add(now, part), env_jitter(env, part));
     struct span pause = SPAN_US(CREATION_PAUSE * took.us + 1);
     enum hf_status status = HF_NOT_FOUND;
