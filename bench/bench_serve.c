@@ -135,8 +135,12 @@ static struct round measure_handover(const struct peer *peer, const struct peer_
     double cpu = peer_cpu_us(server), sum = 0, squares = 0;
     struct mono_time start = env_now(env), end = mono_add(start, SPAN_US(seconds * 1e6));
     struct mono_time released = start;
-    for (unsigned i = 0; i < count; i++)
+    static unsigned rounds;
+    rounds++;
+    for (unsigned i = 0; i < count; i++) {
+        connections[i].round = rounds;
         peer_say(&connections[i], peer);
+    }
     while (mono_before(env_now(env), end)) {
         int ready = epoll_wait(loop, events, CONNECTIONS_MAX, 100);
         for (int i = 0; i < ready; i++) {

@@ -285,11 +285,12 @@ static size_t ask_and_wait(const struct peer_connection *connection, char text[P
 {
     char body[256];
     if (connection->holds)
-        snprintf(body, sizeof body, "{\"key\":\"shared\",\"lease_id\":\"%s\"}",
-                 connection->lease);
+        snprintf(body, sizeof body, "{\"key\":\"shared-%u\",\"lease_id\":\"%s\"}",
+                 connection->round, connection->lease);
     else
         snprintf(body, sizeof body,
-                 "{\"key\":\"shared\",\"ttl_seconds\":30,\"block_seconds\":600}");
+                 "{\"key\":\"shared-%u\",\"ttl_seconds\":30,\"block_seconds\":600}",
+                 connection->round);
     return http_request(text, connection->holds ? "/v1/release" : "/v1/acquire", body);
 }
 

@@ -25,6 +25,8 @@ struct peer_server {
 struct peer_connection {
     int fd;
     unsigned number; /* of its own lock */
+    unsigned
+        round; /* of the lock that all share: the last holder of a round does not release */
     bool holds;
     char lease[64]; /* what the reply to an acquire said, for the release */
     char in[PEER_TEXT_MAX];
