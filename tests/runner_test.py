@@ -251,14 +251,18 @@ def second_folder_in_memory(build):
 
 
 def interrupted(build):
-    """Ctrl-C stops what runs, and says how far it came."""
-    process = start(build, "hang", None, "--jobs=1")
+    """Ctrl-C or kill stops what runs, and says how far it came."""
     begun = os.path.join(os.path.dirname(build), "hanging")
-    while not os.path.exists(begun) and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    output = process.communicate(timeout=30)[0]
-    return process.returncode == 1 and "interrupted after" in output, output.splitlines()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = start(build, "hang", None, "--jobs=1")
+        while not os.path.exists(begun) and process.poll() is None:
+            time.sleep(0.01)
+        os.remove(begun)
+        process.send_signal(number)
+        output = process.communicate(timeout=30)[0]
+        if process.returncode != 1 or "interrupted after" not in output:
+            return False, output.splitlines()
+    return True, []
 
 
 def stubborn_is_killed(build):
