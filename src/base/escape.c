@@ -35,3 +35,15 @@ size_t text_width(struct view text)
         width += ((unsigned char)text.data[i] & 0xc0) != 0x80;
     return width;
 }
+
+struct view text_first(struct view text, size_t columns)
+{
+    size_t end = 0, width = 0;
+    while (end < text.size) {
+        bool begins = ((unsigned char)text.data[end] & 0xc0) != 0x80;
+        if (begins && width++ == columns)
+            break;
+        end++;
+    }
+    return view_first(text, end);
+}

@@ -12,4 +12,7 @@ bool escape_append(struct buffer *to, struct view text);
 /* The width of a string on a terminal, approximated as one column per character. */
 size_t text_width(struct view text);
 
+/* As much of the text as fits into so many columns. */
+struct view text_first(struct view text, size_t columns);
+
 #endif

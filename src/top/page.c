@@ -32,14 +32,7 @@ const char *page_line(const struct page *page, size_t line)
 static void end_line(struct page *page, size_t start, size_t columns, enum style style)
 {
     struct view line = view_from(buffer_view(&page->text), start);
-    size_t end = 0, width = 0;
-    while (end < line.size) {
-        bool begins = ((unsigned char)line.data[end] & 0xc0) != 0x80;
-        if (begins && width++ == columns)
-            break;
-        end++;
-    }
-    page->text.size = start + end;
+    page->text.size = start + text_first(line, columns).size;
     buffer_append_byte(&page->text, '\0');
     if (page->count == PAGE_LINES_MAX || page->text.failed)
         return;
@@ -57,16 +50,8 @@ static size_t line_begins(const struct page *page)
 static void append_cell(struct buffer *line, const char *text, size_t width)
 {
     struct view cell = view_of(text);
-    size_t has = text_width(cell), bytes = 0, columns = 0;
-    while (has > width && bytes < cell.size && columns < width) {
-        bytes++;
-        while (bytes < cell.size && ((unsigned char)cell.data[bytes] & 0xc0) == 0x80)
-            bytes++;
-        columns++;
-        if (columns + 1 == width)
-            break;
-    }
-    buffer_append(line, has > width ? view_first(cell, bytes) : cell);
+    size_t has = text_width(cell);
+    buffer_append(line, has > width ? text_first(cell, width - 1) : cell);
     if (has > width)
         buffer_append(line, VIEW("…"));
     for (size_t i = has > width ? width : has; i <= width; i++)
@@ -78,19 +63,6 @@ static const char *short_span(int64_t ms, char text[SPAN_TEXT_MAX])
 {
     int64_t unit = ms >= 1000 || ms <= -1000 ? 1000 : 1;
     return span_text(SPAN_MS(ms / unit * unit), text);
-}
-
-static const char *short_bytes(uint64_t bytes, char text[24])
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(text, 24, unit > 0 ? "%.1f %s" : "%.0f %s", value, units[unit]);
-    return text;
 }
 
 /* ---- History ------------------------------------------------------------------------- */
@@ -396,7 +368,7 @@ static void add_partition(struct page *page, const struct top_partition *partiti
 {
     const struct hf_compact_status *status = &partition->status;
     struct buffer *line = &page->text;
-    char bytes[24];
+    char bytes[SIZE_TEXT_MAX];
     size_t start = line_begins(page);
     append_cell(line, "partition", 10);
     append_cell(line, partition->name, 20);
@@ -404,7 +376,7 @@ static void add_partition(struct page *page, const struct top_partition *partiti
                  "%" PRIu64 " chunks new, %" PRIu64 " groups due (%s), %" PRIu64
                  " merging, %" PRIu64 " merged and %" PRIu64 " failed in an hour",
                  status->levels[0].chunks, status->due_groups,
-                 short_bytes(status->due_bytes, bytes), status->under_way, status->committed,
+                 size_text(status->due_bytes, bytes), status->under_way, status->committed,
                  status->failed);
     if (status->quarantined > 0)
         buffer_print(line, ", %" PRIu64 " in quarantine", status->quarantined);
@@ -421,7 +393,7 @@ static void add_index(struct page *page, const struct top_index *index, size_t c
 {
     const struct hf_index_stats *stats = &index->stats;
     struct buffer *line = &page->text;
-    char bytes[24];
+    char bytes[SIZE_TEXT_MAX];
     size_t start = line_begins(page);
     append_cell(line, "index", 10);
     append_cell(line, index->name, 20);
@@ -429,7 +401,7 @@ static void add_index(struct page *page, const struct top_index *index, size_t c
         buffer_print(line,
                      "%" PRIu64 " entries wait, %" PRIu64 " shards (%s), %" PRIu64
                      " being compiled, %" PRIu64 " set aside",
-                     stats->entries, stats->shards, short_bytes(stats->shard_bytes, bytes),
+                     stats->entries, stats->shards, size_text(stats->shard_bytes, bytes),
                      stats->holder_count, stats->aside);
     else
         buffer_append(line, VIEW("cannot be read"));
@@ -491,7 +463,7 @@ static bool add_store(struct page *page, const struct view_of_store *view,
         append_cell(&page->text, number, 10);
         snprintf(number, sizeof number, "%" PRIu64, figures->failed);
         append_cell(&page->text, number, 10);
-        buffer_append(&page->text, view_of(short_bytes(figures->bytes, number)));
+        buffer_append(&page->text, view_of(size_text(figures->bytes, number)));
         end_line(page, start, columns, figures->failed > 0 ? STYLE_WARNING : STYLE_PLAIN);
     }
     return true;

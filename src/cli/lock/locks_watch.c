@@ -48,15 +48,7 @@ static struct window window_of(const struct output *out)
 /* Writes the line, truncated to the window's width, and clears the buffer. */
 static void draw_line(struct output *out, struct buffer *line, size_t columns)
 {
-    struct view text = buffer_view(line);
-    size_t end = 0, width = 0;
-    while (end < text.size) {
-        bool starts = ((unsigned char)text.data[end] & 0xc0) != 0x80;
-        if (starts && width++ == columns)
-            break;
-        end++;
-    }
-    output_bytes(out, view_first(text, end));
+    output_bytes(out, text_first(buffer_view(line), columns));
     output_text(out, LINE_END);
     buffer_clear(line);
 }
