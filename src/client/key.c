@@ -5,7 +5,6 @@
 #include "client/wire.h"
 
 #include "key/key.h"
-#include "store/retry.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,8 +15,6 @@
 
 #define PATH_ROOM    ((size_t)SERVER_PATH_MAX)
 #define HEADER_ROOM  160
-#define TRIES_MORE   5
-#define PAUSE_FIRST  SPAN_MS(100)
 #define UPDATE_SPEED ((int64_t)MIB) /* bytes per second that a slow network has */
 
 static const char *key_path(struct buffer *path, struct hf_client *client, const char *route,
@@ -176,16 +173,9 @@ static enum hf_status send_state(struct hf_client *client, const struct buffer *
                                 .body = version->removed ? VIEW("") : version->bytes,
                                 .reply_max = WIRE_REPLY_MAX,
                                 .deadline = deadline };
-    struct retry retry = { .store = client_store(client),
-                           .pause = PAUSE_FIRST,
-                           .left = TRIES_MORE,
-                           .until = deadline };
     struct http_reply reply;
-    enum hf_status status;
-    do {
-        status = wire_exchange(client, &call, &reply, answer);
-        http_reply_release(&reply);
-    } while (retry_after(&retry, status));
+    enum hf_status status = wire_repeat(client, &call, &reply, answer);
+    http_reply_release(&reply);
     return status;
 }
 

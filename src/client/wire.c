@@ -257,6 +257,21 @@ enum hf_status wire_exchange(struct hf_client *client, const struct server_call 
     return status;
 }
 
+enum hf_status wire_repeat(struct hf_client *client, const struct server_call *call,
+                           struct http_reply *reply, struct wire_answer *answer)
+{
+    struct retry retry = { .store = client_store(client),
+                           .pause = PAUSE_FIRST,
+                           .left = TRIES_MORE,
+                           .until = call->deadline };
+    enum hf_status status = wire_exchange(client, call, reply, answer);
+    while (retry_after(&retry, status)) {
+        http_reply_release(reply);
+        status = wire_exchange(client, call, reply, answer);
+    }
+    return status;
+}
+
 enum hf_status wire_ask(struct hf_client *client, const char *path, struct buffer *json,
                         struct mono_time deadline, struct wire_answer *answer)
 {
@@ -265,37 +280,21 @@ enum hf_status wire_ask(struct hf_client *client, const char *path, struct buffe
                                 .body = buffer_view(json),
                                 .reply_max = WIRE_REPLY_MAX,
                                 .deadline = deadline };
-    struct retry retry = { .store = client_store(client),
-                           .pause = PAUSE_FIRST,
-                           .left = TRIES_MORE,
-                           .until = deadline };
     struct http_reply reply;
-    enum hf_status status;
     if (json->failed)
         return error_no_memory(&answer->error);
-    do {
-        status = wire_exchange(client, &call, &reply, answer);
-        http_reply_release(&reply);
-    } while (retry_after(&retry, status));
+    enum hf_status status = wire_repeat(client, &call, &reply, answer);
+    http_reply_release(&reply);
     return status;
 }
 
 enum hf_status wire_get(struct hf_client *client, const struct buffer *path, size_t reply_max,
                         struct http_reply *reply, struct wire_answer *answer)
 {
-    struct mono_time deadline = client_deadline(client);
-    struct retry retry = { .store = client_store(client),
-                           .pause = PAUSE_FIRST,
-                           .left = TRIES_MORE,
-                           .until = deadline };
     struct server_call call = { .path = path->data,
                                 .reply_max = reply_max,
-                                .deadline = deadline };
-    enum hf_status status = wire_exchange(client, &call, reply, answer);
-    while (retry_after(&retry, status)) {
-        http_reply_release(reply);
-        status = wire_exchange(client, &call, reply, answer);
-    }
+                                .deadline = client_deadline(client) };
+    enum hf_status status = wire_repeat(client, &call, reply, answer);
     /* Nothing was changed, so there is nothing to be unsure of. */
     if (status == HF_UNSURE)
         status = answer->error.status = HF_UNAVAILABLE;

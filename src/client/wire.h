@@ -49,8 +49,12 @@ void wire_parameter(struct buffer *path, const char *name, struct view value);
 enum hf_status wire_exchange(struct hf_client *client, const struct server_call *call,
                              struct http_reply *reply, struct wire_answer *answer);
 
-/* The same with JSON in both directions, repeated within the budget of the store and until the
- * deadline, as long as there is no reply. */
+/* The same, repeated within the budget of the store and until the deadline of the call, as long as
+ * there is no reply. */
+enum hf_status wire_repeat(struct hf_client *client, const struct server_call *call,
+                           struct http_reply *reply, struct wire_answer *answer);
+
+/* The same with JSON in both directions. */
 enum hf_status wire_ask(struct hf_client *client, const char *path, struct buffer *json,
                         struct mono_time deadline, struct wire_answer *answer);
 
