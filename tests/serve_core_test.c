@@ -387,11 +387,24 @@ STORY(a_hang_up_does_not_stop_a_work, { "work 1", "work 1" }, { "hangup 1", "" }
 /* ---- Time ---------------------------------------------------------------------------- */
 
 STORY(a_wait_ends_at_its_limit, { "until 1 k 400", "begin 1" }, { "until 2 k 300", "" },
-      { "end 1 held", "" }, { "pass 300", "free 2, 2=timeout, poll 1" },
-      { "pass 100", "1=timeout" }, { "end 1 ok!", "give_back 1" }, { "end 1 ok", "free 1" })
+      { "end 1 held", "" }, { "pass 300", "free 2, 2=timeout, poll 1" }, { "pass 100", "" },
+      { "end 1 ok!", "give_back 1" }, { "end 1 ok", "free 1, 1=timeout" })
 
-STORY(a_place_whose_wait_has_ended_is_cancelled, { "until 1 k 100", "begin 1" },
-      { "end 1 held", "" }, { "pass 100", "1=timeout, cancel 1" }, { "end 1 ok", "free 1" })
+STORY(a_place_whose_wait_has_ended_is_given_up_before_the_answer,
+      { "until 1 k 100", "begin 1" }, { "end 1 held", "" }, { "pass 100", "cancel 1" },
+      { "end 1 ok", "free 1, 1=timeout" })
+
+STORY(a_slow_store_delays_the_end_of_a_wait_by_a_second_at_most, { "until 1 k 100", "begin 1" },
+      { "acquire 2 k", "" }, { "end 1 held", "" }, { "pass 100", "cancel 1" },
+      { "pass 999", "" }, { "pass 1", "1=timeout" }, { "end 1 ok", "free 1, begin 2" })
+
+STORY(a_hang_up_after_the_limit_of_its_wait_changes_nothing, { "until 1 k 100", "begin 1" },
+      { "end 1 held", "" }, { "pass 100", "cancel 1" }, { "hangup 1", "" },
+      { "end 1 ok", "free 1" })
+
+STORY(a_stop_after_the_limit_of_a_wait_answers_it_at_once, { "until 1 k 100", "begin 1" },
+      { "end 1 held", "" }, { "pass 100", "cancel 1" }, { "stop", "1=cancelled" },
+      { "end 1 ok", "free 1" })
 
 /* ---- Retries ------------------------------------------------------------------------- */
 
@@ -719,7 +732,10 @@ int main(void)
         cmocka_unit_test(a_call_that_has_not_begun_is_withdrawn),
         cmocka_unit_test(a_hang_up_does_not_stop_a_work),
         cmocka_unit_test(a_wait_ends_at_its_limit),
-        cmocka_unit_test(a_place_whose_wait_has_ended_is_cancelled),
+        cmocka_unit_test(a_place_whose_wait_has_ended_is_given_up_before_the_answer),
+        cmocka_unit_test(a_slow_store_delays_the_end_of_a_wait_by_a_second_at_most),
+        cmocka_unit_test(a_hang_up_after_the_limit_of_its_wait_changes_nothing),
+        cmocka_unit_test(a_stop_after_the_limit_of_a_wait_answers_it_at_once),
         cmocka_unit_test(a_retry_joins_the_request_that_is_under_way),
         cmocka_unit_test(a_retry_gets_the_result_again_for_ten_minutes),
         cmocka_unit_test(a_refusal_is_not_remembered),

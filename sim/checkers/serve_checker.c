@@ -18,6 +18,7 @@
  *
  *   - a lease or a place in the queue is left of a request whose client has long hung up;
  *   - a wait lasts longer than its limit;
+ *   - a wait in vain is answered, and its place in the queue is still there;
  *   - with one server, a release does not reach the next waiter within a second;
  *   - a request is never answered. */
 #include "base/check.h"
@@ -36,6 +37,7 @@
 #define GONE_MAX    SPAN_S(6)
 #define LIMIT_SLACK SPAN_S(3)
 #define WAKE_MAX    SPAN_MS(800)
+#define LEAVE_MAX   SPAN_MS(800) /* a server may wait this long until a place is given up */
 
 /* A lease that was seen in the store. */
 struct stored_lease {
@@ -180,6 +182,17 @@ static int64_t first_arrival(const struct serve_checker *checker,
     return at;
 }
 
+/* Whether the request waits at its server. After its limit it only waits for its answer; the
+ * server's clock may be a little fast. */
+static bool is_waiting(const struct serve_checker *checker, const struct exchange *exchange)
+{
+    int64_t waited = serve_now(checker->work) - exchange->arrived_us;
+    bool over =
+        exchange->limit_us > 0 && waited >= exchange->limit_us - exchange->limit_us / 1000;
+    return exchange->kind == EXCHANGE_ACQUIRE && exchange->state == EXCHANGE_OPEN &&
+           exchange->waits && !over;
+}
+
 /* A lease that is answered for the first time. */
 static void check_new_grant(struct serve_checker *checker, const struct exchange *exchange)
 {
@@ -205,9 +218,9 @@ static void check_new_grant(struct serve_checker *checker, const struct exchange
     uint64_t place = first_place(checker, exchange);
     for (size_t i = 0; i < checker->work->exchange_count; i++) {
         const struct exchange *other = &checker->work->exchanges[i];
-        if (other->kind == EXCHANGE_ACQUIRE && other->state == EXCHANGE_OPEN && other->waits &&
-            other->instance == exchange->instance && other->key == exchange->key &&
-            other->place < place && !is_same_request(other, exchange))
+        if (is_waiting(checker, other) && other->instance == exchange->instance &&
+            other->key == exchange->key && other->place < place &&
+            !is_same_request(other, exchange))
             world_fail(world_of(checker),
                        "request %" PRIu64 " was granted before request %" PRIu64
                        ", which came first",
@@ -310,6 +323,30 @@ static void note_release(struct serve_checker *checker, const struct exchange *r
         next->wake_due = serve_now(work) + WAKE_MAX.us;
 }
 
+/* A wait in vain. Its place in the queue is gone, unless the store was slow, or a request with the
+ * same id still waits. */
+static void check_left_the_queue(struct serve_checker *checker, const struct exchange *exchange)
+{
+    struct serve_work *work = checker->work;
+    int64_t late = serve_now(work) - exchange->arrived_us - exchange->limit_us;
+    if (!serve_is_calm(work) || late > LEAVE_MAX.us)
+        return;
+    for (size_t i = 0; i < work->exchange_count; i++) {
+        const struct exchange *other = &work->exchanges[i];
+        if (other != exchange && is_same_request(other, exchange))
+            return;
+    }
+    struct view body =
+        bucket_peek(net_bucket(work->run->net), view_of(documents[exchange->key]));
+    struct checked_version *version = body.data ? checked_version_read(body, NULL) : NULL;
+    for (size_t i = 0; version && i < version->waiter_count; i++)
+        if (exchange_in(version->waiters[i].note) == exchange->number)
+            world_fail(world_of(checker),
+                       "request %" PRIu64 " has waited in vain, and is still in the queue",
+                       exchange->number);
+    checked_version_free(version);
+}
+
 void serve_checker_answers(struct serve_checker *checker, const struct exchange *exchange)
 {
     bool ok = exchange->result.status == HF_OK;
@@ -320,6 +357,8 @@ void serve_checker_answers(struct serve_checker *checker, const struct exchange 
                    exchange->number);
     if (ok && exchange->kind == EXCHANGE_RELEASE)
         note_release(checker, exchange);
+    if (exchange->result.status == HF_TIMEOUT)
+        check_left_the_queue(checker, exchange);
     bool changes = exchange->kind == EXCHANGE_ACQUIRE || exchange->kind == EXCHANGE_UPDATE;
     if (ok && changes)
         check_told(checker, exchange);

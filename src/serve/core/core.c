@@ -170,22 +170,19 @@ void op_free_if_unused(struct core *core, struct core_op *op)
     (void)core;
     if (op->state != OP_ENDED || op->unanswered > 0 || op->remembered)
         return;
-    check(!op_is_wanted(op) && !op->order && !op->starting && op->call == 0);
+    check(!op_is_wanted(op) && !op->late.first && !op->order && !op->starting && op->call == 0);
     free(op);
 }
 
-void op_end(struct core *core, struct core_op *op)
-{
-    check(!op_is_wanted(op) && !op->starting && op->call == 0 && !op->line);
-    op->state = OP_ENDED;
-    if (op->order)
-        core->free_order(op->order);
-    op->order = NULL;
-    memory_keep(core, op);
-    op_free_if_unused(core, op);
-}
-
 /* ---- Answers and calls --------------------------------------------------------------- */
+
+/* The list that the request is in. */
+static struct core_requests *list_of(struct core *core, const struct core_request *request)
+{
+    if (request->answered)
+        return &core->answers;
+    return request->late ? &request->op->late : &request->op->requests;
+}
 
 static void answer_request(struct core *core, struct core_request *request,
                            const struct core_result *result)
@@ -205,6 +202,28 @@ void op_answer(struct core *core, struct core_op *op, const struct core_result *
         remove_request(&op->requests, request);
         answer_request(core, request, &op->result);
     }
+}
+
+static void answer_late(struct core *core, struct core_request *request)
+{
+    static const struct core_result over = { .status = HF_TIMEOUT,
+                                             .outcome = HF_KEY_WAITING,
+                                             .why = "still held by other clients" };
+    remove_request(list_of(core, request), request);
+    answer_request(core, request, &over);
+}
+
+void op_end(struct core *core, struct core_op *op)
+{
+    check(!op_is_wanted(op) && !op->starting && op->call == 0 && !op->line);
+    op->state = OP_ENDED;
+    if (op->order)
+        core->free_order(op->order);
+    op->order = NULL;
+    while (op->late.first)
+        answer_late(core, op->late.first);
+    memory_keep(core, op);
+    op_free_if_unused(core, op);
 }
 
 void op_start(struct core *core, struct core_op *op, enum op_state state, enum core_call what)
@@ -442,16 +461,15 @@ void core_hang_up(struct core *core, uint64_t number, struct mono_time now)
     if (!request)
         return;
     struct core_op *op = request->op;
-    if (request->answered) {
-        remove_request(&core->answers, request);
-        op->unanswered--;
-        request_drop(core, request);
-        op_free_if_unused(core, op);
-        return;
-    }
-    remove_request(&op->requests, request);
+    bool answered = request->answered;
+    remove_request(list_of(core, request), request);
     request_drop(core, request);
-    forsake(core, op);
+    if (answered) {
+        op->unanswered--;
+        op_free_if_unused(core, op);
+    } else {
+        forsake(core, op);
+    }
 }
 
 void core_call_ended(struct core *core, uint64_t call, const struct core_result *result,
@@ -498,15 +516,21 @@ static void refuse_to_start(struct core *core, struct core_op *op)
     op_end(core, op);
 }
 
-/* The wait of one request is over. */
+/* The wait of one request is over. If nobody else wants the acquire, the answer follows when the
+ * place in the store's queue is given up, or a second time limit has passed. */
 static void end_wait(struct core *core, struct core_request *request)
 {
-    static const struct core_result over = { .status = HF_TIMEOUT,
-                                             .outcome = HF_KEY_WAITING,
-                                             .why = "still held by other clients" };
     struct core_op *op = request->op;
-    remove_request(&op->requests, request);
-    answer_request(core, request, &over);
+    bool is_last = request == op->requests.first && request == op->requests.last;
+    if (RULE(TIMEOUT_HAS_NO_PLACE) && is_last && !request->late) {
+        remove_request(&op->requests, request);
+        request->late = true;
+        append_request(&op->late, request);
+        core_timer_set(&core->timers, &request->limit.timer,
+                       mono_add(core->now, core->limits.leave_max));
+    } else {
+        answer_late(core, request);
+    }
     forsake(core, op);
 }
 
@@ -553,7 +577,7 @@ void core_stop(struct core *core, struct mono_time now)
         memcpy(key, request->key, sizeof key);
         struct core_op *op = request->op;
         if (RULE(STOP_GRANTS_NOTHING) && !request->answered && op->is_acquire) {
-            remove_request(&op->requests, request);
+            remove_request(list_of(core, request), request);
             answer_request(core, request, &stopped);
             forsake(core, op);
         }

@@ -36,7 +36,9 @@ struct core_limits {
                                * within this time, is refused */
     size_t remembered_max;    /* results kept for retries; the oldest is forgotten first ... */
     struct span remember_for; /* ... and none is kept for longer */
-    struct span poll_min;     /* how often a place in the store's queue is polled: ... */
+    struct span leave_max; /* a wait in vain is answered when its place is given up, and at the
+                               * latest this long after its limit */
+    struct span poll_min;  /* how often a place in the store's queue is polled: ... */
     struct span poll_max;
     struct span poll_cost; /* ... this much for each line, within these bounds */
 };
@@ -47,6 +49,7 @@ struct core_limits {
                            .start_max = SPAN_S(5),      \
                            .remembered_max = 65536,     \
                            .remember_for = SPAN_S(600), \
+                           .leave_max = SPAN_S(1),      \
                            .poll_min = SPAN_MS(250),    \
                            .poll_max = SPAN_MS(2000),   \
                            .poll_cost = SPAN_US(2500) })

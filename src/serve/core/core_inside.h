@@ -34,7 +34,8 @@ struct core_request {
     struct owned_timer limit; /* must be the first member; the end of its wait */
     unsigned char key[8];     /* its number, in the map of requests */
     struct core_op *op;
-    struct core_request *next, *previous; /* of the same operation, or among the answers */
+    struct core_request *next, *previous; /* in the list that list_of() says */
+    bool late;                            /* its wait is over, and is answered soon */
     bool answered;                        /* among the answers ... */
     const struct core_result *result; /* ... with this one, which belongs to the operation */
 };
@@ -56,6 +57,7 @@ struct core_op {
     struct core_op *next, *previous; /* in its line, among the remembered results */
     struct core_op *next_start, *previous_start;
     struct core_requests requests; /* those that want it */
+    struct core_requests late;     /* their wait is over; answered when it has left */
     size_t unanswered;             /* requests whose answer refers to its result */
     struct core_line *line;        /* PARKED, or the front of its line; NULL: none */
     void *order;                   /* NULL: freed */
