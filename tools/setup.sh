@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# setup.sh [--check] build|test|bench|cross : installs the missing Debian 12 packages of a tier.
+# setup.sh [--check] build|test|cross : installs the missing Debian 12 packages of a tier.
 #
 # It asks no questions, and does nothing when all packages are installed. When it may not install
 # (not root, and sudo needs a password) it prints the command to type and fails. It needs only a
@@ -12,8 +12,6 @@ build="gcc libc6-dev python3 meson ninja-build pkg-config libjansson-dev libxxha
 test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutils git sqlite3
 	g++ zsh fish tmux procps strace groff-base mold gcovr valgrind e2fsprogs spin mount curl iproute2 mawk zstd python3-jsonschema abigail-tools ceph-mon ceph-osd radosgw ceph-common libhttp-parser-dev openssl
 	prometheus python3-prometheus-client"
-# What benchmarks compare with. A service that the installation starts is not used by them.
-bench="redis-server etcd-server etcd-client zookeeper postgresql-15"
 cross="gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu qemu-user-static"
 
 # --check installs nothing: it prints the command to type, and fails.
@@ -25,10 +23,9 @@ fi
 case "${1:-}" in
 build) wanted=$build ;;
 test) wanted=$test ;;
-bench) wanted=$bench ;;
 cross) wanted=$cross ;;
 *)
-	echo "usage: setup.sh [--check] build|test|bench|cross" >&2
+	echo "usage: setup.sh [--check] build|test|cross" >&2
 	exit 2
 	;;
 esac

@@ -4,10 +4,12 @@
 #include "store/server/server.h"
 
 #include "base/check.h"
+#include "base/parse.h"
 #include "file/bytes.h"
 #include "store/backends.h"
 #include "store/s3/s3.h"
 #include "store/s3/secret.h"
+#include "store/server/plain.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +33,9 @@
 
 struct server_store {
     struct store base; /* must be the first member */
+    /* One pair of pools: libcurl's, or our own for what needs neither TLS nor a name server. */
     struct http_pool *calls, *waits;
+    struct plain_pool *plain_calls, *plain_waits;
     bool exposed;                  /* to whoever is on the network path */
     char *authorization;           /* AUTHORIZATION_MAX bytes; empty: no token */
     char place[URL_BYTES_MAX + 1]; /* "http://HOST:PORT" */
@@ -96,6 +100,8 @@ static void close_server(struct store *store)
     struct server_store *server = (struct server_store *)(void *)store;
     http_pool_close(server->calls);
     http_pool_close(server->waits);
+    plain_pool_close(server->plain_calls);
+    plain_pool_close(server->plain_waits);
     secret_free(server->authorization, AUTHORIZATION_MAX);
     free(server);
 }
@@ -193,12 +199,14 @@ static const char *file_parameter(const struct url *url, const char *name, const
     return space[0] ? space : NULL;
 }
 
-static bool has_port(struct view host)
+/* Parts HOST:PORT or [ADDRESS]:PORT; the port is empty if there is none. */
+static void part_host(struct view text, struct view *ret_host, struct view *ret_port)
 {
-    struct view behind = host; /* of [::1]:9341 */
-    if (view_starts_with(host, VIEW("[")))
-        behind = view_from(host, view_find(host, ']'));
-    return view_find(behind, ':') < behind.size;
+    bool bracketed = view_starts_with(text, VIEW("["));
+    size_t end = bracketed ? view_find(text, ']') : view_find(text, ':');
+    *ret_host = view_first(bracketed ? view_from(text, 1) : text, end - bracketed);
+    struct view behind = view_from(text, end);
+    *ret_port = view_from(behind, view_find(behind, ':') + 1);
 }
 
 static enum hf_status set_place(struct server_store *server, const struct url *url,
@@ -223,14 +231,16 @@ static enum hf_status set_place(struct server_store *server, const struct url *u
                          "the URL of a server is %.*s://HOST:PORT; that of a bucket is "
                          "s3://BUCKET/PREFIX",
                          VIEW_ARGS(url->scheme));
+    struct view host, port;
+    part_host(url->host, &host, &port);
     server->exposed = view_equal(url->scheme, VIEW("http")) && !host_is_loopback(url->host);
     snprintf(server->place, sizeof server->place, "%.*s://%.*s%s", VIEW_ARGS(url->scheme),
-             VIEW_ARGS(url->host), has_port(url->host) ? "" : ":" PORT_DEFAULT);
+             VIEW_ARGS(url->host), port.size > 0 ? "" : ":" PORT_DEFAULT);
     return HF_OK;
 }
 
-static enum hf_status open_pools(struct server_store *server, const struct url *url,
-                                 const char *socket_path, struct hf_error *error)
+static enum hf_status open_curl_pools(struct server_store *server, const struct url *url,
+                                      const char *socket_path, struct hf_error *error)
 {
     char ca[URL_BYTES_MAX + 1], cert[URL_BYTES_MAX + 1], key[URL_BYTES_MAX + 1];
     struct http_options options = {
@@ -248,6 +258,57 @@ static enum hf_status open_pools(struct server_store *server, const struct url *
     options.connections = WAITING_MAX;
     if (status == HF_OK)
         status = http_pool_open(server->base.env, &options, &server->waits, error);
+    return status;
+}
+
+static bool has_proxy(void)
+{
+    static const char *const variables[] = { "http_proxy", "all_proxy", "ALL_PROXY" };
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *proxy = getenv(variables[i]);
+        if (proxy && proxy[0])
+            return true;
+    }
+    return false;
+}
+
+/* Whether our own code can talk to the server. libcurl, which takes long to load, is needed for
+ * TLS, to ask name servers, and for proxies. */
+static bool is_plain_place(const struct url *url, const char *socket_path,
+                           struct plain_place *ret_place)
+{
+    struct view host, port;
+    uint64_t number;
+    *ret_place = (struct plain_place){ .host_header = "localhost" };
+    if (socket_path[0]) {
+        ret_place->socket_path = socket_path;
+        return true;
+    }
+    part_host(url->host, &host, &port);
+    if (port.size == 0)
+        port = VIEW(PORT_DEFAULT);
+    if (!view_equal(url->scheme, VIEW("http")) || !plain_can_reach(host) ||
+        parse_u64(port, UINT16_MAX, &number, NULL) != HF_OK || number == 0)
+        return false;
+    ret_place->host = host;
+    ret_place->port = (uint16_t)number;
+    return host_is_loopback(url->host) || !has_proxy();
+}
+
+static enum hf_status open_pools(struct server_store *server, const struct url *url,
+                                 const char *socket_path, struct hf_error *error)
+{
+    struct env *env = server->base.env;
+    struct plain_place place;
+    if (!is_plain_place(url, socket_path, &place))
+        return open_curl_pools(server, url, socket_path, error);
+    if (!place.socket_path)
+        place.host_header = server->place + sizeof "http://" - 1;
+    enum hf_status status =
+        plain_pool_open(env, &place, CALLS_MAX, CONNECT_TIME, &server->plain_calls, error);
+    if (status == HF_OK)
+        status = plain_pool_open(env, &place, WAITING_MAX, CONNECT_TIME, &server->plain_waits,
+                                 error);
     return status;
 }
 
@@ -284,21 +345,11 @@ enum hf_status server_store_open(struct env *env, const struct url *url,
 
 /* ---- Sending ------------------------------------------------------------------------------ */
 
-void server_send(struct server_store *server, const struct server_call *call,
-                 struct http_reply *reply)
+static void send_by_curl(struct server_store *server, const struct server_call *call,
+                         const char *const *headers, size_t count, struct http_reply *reply)
 {
     char url[URL_BYTES_MAX + SERVER_PATH_MAX];
-    const char *headers[SERVER_HEADERS_MAX + 2];
-    size_t count = 0;
     struct http_source source = { .bytes = call->body, .fd = -1, .size = call->body.size };
-    check(call->header_count <= SERVER_HEADERS_MAX);
-    for (size_t i = 0; i < call->header_count; i++)
-        headers[count++] = call->headers[i];
-    if (call->posts)
-        headers[count++] = call->sends_bytes ? "Content-Type: application/octet-stream"
-                                             : "Content-Type: application/json";
-    if (server->authorization[0])
-        headers[count++] = server->authorization;
     int size = snprintf(url, sizeof url, "%s%s", server->place, call->path);
     check(size > 0 && (size_t)size < sizeof url);
     struct http_request request = { .method = call->posts ? "POST" : "GET",
@@ -310,4 +361,38 @@ void server_send(struct server_store *server, const struct server_call *call,
                                     .may_send_again = true,
                                     .progress = call->progress };
     http_perform(call->waits ? server->waits : server->calls, &request, call->reply_max, reply);
+}
+
+static void send_plain(struct server_store *server, const struct server_call *call,
+                       const char *const *headers, size_t count, struct http_reply *reply)
+{
+    struct plain_request request = { .method = call->posts ? "POST" : "GET",
+                                     .path = call->path,
+                                     .headers = headers,
+                                     .header_count = count,
+                                     .has_body = call->posts,
+                                     .body = call->body,
+                                     .deadline = call->deadline,
+                                     .progress = call->progress };
+    plain_perform(call->waits ? server->plain_waits : server->plain_calls, &request,
+                  call->reply_max, reply);
+}
+
+void server_send(struct server_store *server, const struct server_call *call,
+                 struct http_reply *reply)
+{
+    const char *headers[SERVER_HEADERS_MAX + 2];
+    size_t count = 0;
+    check(call->header_count <= SERVER_HEADERS_MAX);
+    for (size_t i = 0; i < call->header_count; i++)
+        headers[count++] = call->headers[i];
+    if (call->posts)
+        headers[count++] = call->sends_bytes ? "Content-Type: application/octet-stream"
+                                             : "Content-Type: application/json";
+    if (server->authorization[0])
+        headers[count++] = server->authorization;
+    if (server->plain_calls)
+        send_plain(server, call, headers, count, reply);
+    else
+        send_by_curl(server, call, headers, count, reply);
 }
