@@ -265,7 +265,8 @@ enum hf_status wire_repeat(struct hf_client *client, const struct server_call *c
                            .left = TRIES_MORE,
                            .until = call->deadline };
     enum hf_status status = wire_exchange(client, call, reply, answer);
-    while (retry_after(&retry, status)) {
+    /* A certificate does not get better by asking again. */
+    while (!reply->bad_certificate && retry_after(&retry, status)) {
         http_reply_release(reply);
         status = wire_exchange(client, call, reply, answer);
     }
