@@ -181,6 +181,28 @@ static void the_accept_header_decides_the_format(void **state)
     assert_true(metrics_wants_open(VIEW("text/html, application/openmetrics-text")));
 }
 
+static void quantiles_are_interpolated_within_their_bucket(void **state)
+{
+    (void)state;
+    struct metrics *metrics = metrics_new(env_real());
+    struct metrics_now now = nothing_now();
+    struct buffer json = BUFFER_INIT(1024 * 1024);
+    unsigned route = metrics_add_route(metrics, "/v1/get");
+    for (int i = 0; i < 90; i++)
+        metrics_request(metrics, route, 200, SPAN_US(700)); /* from 500 to 1000 */
+    for (int i = 0; i < 10; i++)
+        metrics_request(metrics, route, 200, SPAN_S(3600)); /* beyond all bounds */
+    metrics_write_json(metrics, &now, &json);
+    const char *text = buffer_text(&json);
+    assert_non_null(strstr(text, "\"count\":100,"));
+    assert_non_null(strstr(text, "\"p50_ms\":0.777,\"p90_ms\":1.000,\"p99_ms\":600000.000,"));
+    assert_non_null(strstr(text, "\"buckets\":[0,0,90,0,0,0,0,0,0,0,0,0,0,0,0,10]"));
+    assert_null(strstr(text, "\"clock\"")); /* not known yet */
+    assert_null(strstr(text, "\"backlog\""));
+    buffer_release(&json);
+    metrics_free(metrics);
+}
+
 static void without_memory_nothing_is_lost(void **state)
 {
     (void)state;
@@ -205,6 +227,7 @@ int main(void)
         cmocka_unit_test(figures_that_are_not_known_are_not_shown),
         cmocka_unit_test(openmetrics_names_counters_without_total_and_has_an_end),
         cmocka_unit_test(the_accept_header_decides_the_format),
+        cmocka_unit_test(quantiles_are_interpolated_within_their_bucket),
         cmocka_unit_test(without_memory_nothing_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -408,11 +408,24 @@ static struct http_figures read_http_figures(void *argument)
     return http_server_figures(daemon->http);
 }
 
+/* Somebody who only watches the server does not keep it from being idle. */
+static bool is_use(const struct http_request *request)
+{
+    static const char *const reads[] = { "/v1/get", "/v1/describe", "/v1/index/get",
+                                         "/v1/index/query" };
+    struct view path = http_request_path(request);
+    if (http_request_verb(request) == HTTP_VERB_POST)
+        return view_starts_with(path, VIEW("/v1/"));
+    for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++)
+        if (view_equal(path, view_of(reads[i])))
+            return true;
+    return false;
+}
+
 static void on_request(void *argument, struct http_request *request)
 {
     struct daemon *daemon = argument;
-    /* Somebody who only watches the server does not keep it from being idle. */
-    if (view_starts_with(http_request_path(request), VIEW("/v1/")))
+    if (is_use(request))
         upkeep_note_request(daemon->upkeep);
     api_request(daemon->api, request);
 }

@@ -62,12 +62,18 @@ const char *exchange_scope(const struct exchange *exchange)
     return exchange->ask.scope ? exchange->ask.scope : exchange->ask.key;
 }
 
-void exchange_print_resource(const struct exchange *exchange, struct buffer *text)
+void exchange_print_scope(const struct exchange *exchange, struct buffer *text)
 {
     const char *scope = exchange_scope(exchange);
     /* A scope without a kind is a name, like a key. */
     bool is_name = !exchange->ask.scope || !strchr(scope, ':');
-    buffer_print(text, "%s/%s%s", exchange->ask.ns, is_name ? "named:" : "", scope);
+    buffer_print(text, "%s%s", is_name ? "named:" : "", scope);
+}
+
+void exchange_print_resource(const struct exchange *exchange, struct buffer *text)
+{
+    buffer_print(text, "%s/", exchange->ask.ns);
+    exchange_print_scope(exchange, text);
 }
 
 /* ---- Work ---------------------------------------------------------------------------- */
@@ -413,7 +419,7 @@ static void leave_space(struct exchange *exchange)
 static const struct route *const route_lists[] = { lease_routes, key_routes,     lock_routes,
                                                    txn_routes,   compact_routes, index_routes,
                                                    elect_routes, server_routes,  figure_routes,
-                                                   event_routes };
+                                                   event_routes, view_routes };
 
 #define ROUTE_LISTS (sizeof route_lists / sizeof route_lists[0])
 

@@ -51,7 +51,7 @@ static const struct ask_field {
     TEXT("request_id", IN_BODY, request_id),
     TEXT("X-Request-ID", IN_HEADER, request_id),
     TEXT("reason", IN_BODY, reason),
-    TEXT("state", IN_BODY, state),
+    TEXT("state", IN_BODY | IN_QUERY, state),
     TEXT("partition", IN_BODY | IN_QUERY, partition),
     TEXT("chunk", IN_BODY, chunk),
     TEXT("index", IN_BODY | IN_QUERY, index),

@@ -35,6 +35,7 @@ struct ask {
     size_t value_count;
     const char **filters;
     size_t filter_count;
+    struct txn_wait *txn_waits; /* the last one has no key */
 };
 
 /* The struct must be released, also after a failure. */

@@ -56,7 +56,7 @@ static bool begin_event(const struct exchange *exchange, struct buffer *json)
     if (!exchange->space || !exchange->space->events.listens)
         return false;
     struct buffer scope = BUFFER_INIT(HF_SCOPE_TEXT_MAX);
-    buffer_print(&scope, "%s%s", ask->key ? "named:" : "", exchange_scope(exchange));
+    exchange_print_scope(exchange, &scope);
     buffer_append_byte(json, '{');
     json_put_i64(json, "at_ms", env_wall(exchange->api->env).us / 1000);
     json_put_text(json, "namespace", ask->ns);
@@ -76,12 +76,25 @@ static void end_event(const struct exchange *exchange, unsigned kind, struct buf
     buffer_release(json);
 }
 
+/* Adds the exchange to those that wait, as the last one, or removes it. */
+static void note_wait(struct exchange *exchange, bool waits)
+{
+    struct api *api = exchange->api;
+    struct exchange *before = waits ? api->waits.last : exchange->wait_before;
+    struct exchange *after = waits ? NULL : exchange->wait_after;
+    *(before ? &before->wait_after : &api->waits.first) = waits ? exchange : after;
+    *(after ? &after->wait_before : &api->waits.last) = waits ? exchange : before;
+    exchange->wait_before = waits ? before : NULL;
+    exchange->wait_after = NULL;
+    exchange->reported = waits;
+}
+
 void report_wait_began(void *argument, uint64_t number)
 {
     struct exchange *exchange = (struct exchange *)(uintptr_t)number;
     struct buffer json = BUFFER_INIT(EVENT_TEXT_MAX);
     (void)argument;
-    exchange->reported = true;
+    note_wait(exchange, true);
     if (begin_event(exchange, &json))
         end_event(exchange, STREAM_WAIT_BEGAN, &json);
 }
@@ -97,6 +110,7 @@ void report_wait_ended(struct exchange *exchange, int status)
         result = "hung_up";
     else if (status == 409)
         result = "not_granted";
+    note_wait(exchange, false);
     if (!begin_event(exchange, &json))
         return;
     json_put_text(&json, "result", result);

@@ -16,6 +16,7 @@
 #include "serve/calls/lease_order.h"
 #include "serve/events/inbox.h"
 #include "serve/events/ring.h"
+#include "serve/json.h"
 
 #include <stdatomic.h>
 
@@ -54,6 +55,9 @@ struct api {
     atomic_bool ends_work; /* the same, for workers */
     unsigned long_work;
     struct {
+        struct exchange *first, *last; /* in the order in which they began to wait */
+    } waits;                           /* requests that wait for a lock */
+    struct {
         struct hf_stats closed; /* of clients that were closed */
         uint64_t losses;        /* requests that learned that their lease had ended */
         struct mono_time clock_read;
@@ -77,17 +81,18 @@ struct exchange {
     struct ask ask;
     struct mono_time arrived;
     struct space *space;
-    struct exchange *next; /* of those that wait for the same space */
-    bool waits;            /* it is one of those */
-    bool wakes;            /* its work is to fill in `freed` */
-    bool is_long;          /* it is counted in api->long_work */
-    atomic_bool gone;      /* its client has hung up */
-    const char *who;       /* the name of the client's token; NULL: none */
-    const char *word;      /* why it was refused; NULL: it was not */
+    struct exchange *wait_before, *wait_after; /* of those that wait for a lock */
+    struct exchange *next;                     /* of those that wait for the same space */
+    bool waits;                                /* it is one of those */
+    bool wakes;                                /* its work is to fill in `freed` */
+    bool is_long;                              /* it is counted in api->long_work */
+    atomic_bool gone;                          /* its client has hung up */
+    const char *who;                           /* the name of the client's token; NULL: none */
+    const char *word;                          /* why it was refused; NULL: it was not */
     bool denied;           /* it was refused because its client may not do it */
     uint64_t token;        /* the fencing token of its result; 0: none */
     struct stream *stream; /* of a request for events that is being answered */
-    bool reported;         /* that it waits for a lock */
+    bool reported;         /* that it waits for a lock, and it is in api->waits */
     char *sent;            /* the body of an update, */
     size_t sent_size;      /* ... which a worker may read after its client has hung up */
 
@@ -129,6 +134,7 @@ extern const struct route elect_routes[];
 extern const struct route server_routes[];
 extern const struct route figure_routes[];
 extern const struct route event_routes[];
+extern const struct route view_routes[];
 
 /* ---- What is recorded ---------------------------------------------------------------- */
 
@@ -188,6 +194,9 @@ void exchange_refuse_http(struct exchange *exchange, int status, const char *wor
 
 void exchange_release(struct exchange *exchange);
 
+/* Appends the key or scope in full: "named:deploy". */
+void exchange_print_scope(const struct exchange *exchange, struct buffer *text);
+
 /* Appends the name of the line in which those stand who wait for its key or scope. */
 void exchange_print_resource(const struct exchange *exchange, struct buffer *text);
 
@@ -216,18 +225,12 @@ void exchange_order(struct exchange *exchange, struct lease_task *task);
 /* The name under which a key or scope is known to the library, and to the core. */
 const char *exchange_scope(const struct exchange *exchange);
 
-/* ---- JSON ---------------------------------------------------------------------------- */
+/* ---- Transactions (txns.c) ----------------------------------------------------------- */
 
-/* Appends ,"name":value, without the comma at the beginning of an object. */
-void json_put_text(struct buffer *json, const char *name, const char *text);
-void json_put_u64(struct buffer *json, const char *name, uint64_t number);
-void json_put_i64(struct buffer *json, const char *name, int64_t number);
-void json_put_bool(struct buffer *json, const char *name, bool value);
-/* The value is JSON. */
-void json_put_raw(struct buffer *json, const char *name, struct view value);
-/* Begins an array or object, and appends what separates one element of it from the next. */
-void json_open(struct buffer *json, const char *name, char bracket);
-void json_next(struct buffer *json);
+/* The id of a transaction is secret. Its label is a hash, with which it can be shown and told from
+ * others. */
+#define TXN_LABEL_SIZE 12
+void txn_label(const char *id, char ret_label[TXN_LABEL_SIZE + 1]);
 
 /* ---- Owners (owner.c) ---------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* figures.c: the route /metrics.
+/* figures.c: the routes /metrics and /v1/figures, which show the same figures.
  *
  * A scrape must work while the store does not: it makes no call of the library that could block.
  * The store's clock is therefore read beside it, for the next scrape. */
@@ -65,6 +65,17 @@ static enum hf_status read_store_clock(struct exchange *exchange, struct hf_erro
     return status;
 }
 
+/* The clock is read after the reply, and at most once a minute. */
+static void refresh_clock(struct exchange *exchange)
+{
+    struct api *api = exchange->api;
+    struct mono_time due = mono_add(api->figures.clock_read, CLOCK_READ_MIN);
+    if (api->figures.clock_read.us != 0 && !mono_before(due, env_now(api->env)))
+        return;
+    api->figures.clock_read = env_now(api->env);
+    exchange_work_unanswered(exchange, read_store_clock);
+}
+
 static void begin_metrics(struct exchange *exchange)
 {
     struct api *api = exchange->api;
@@ -73,11 +84,7 @@ static void begin_metrics(struct exchange *exchange)
     struct view accept;
     bool open = http_request_header(exchange->http, "Accept", &accept) > 0 &&
                 metrics_wants_open(accept);
-    struct mono_time clock_due = mono_add(api->figures.clock_read, CLOCK_READ_MIN);
-    if (api->figures.clock_read.us == 0 || mono_before(clock_due, env_now(api->env))) {
-        api->figures.clock_read = env_now(api->env);
-        exchange_work_unanswered(exchange, read_store_clock);
-    }
+    refresh_clock(exchange);
     metrics_write(api->options.metrics, &now, open, &page);
     if (page.failed)
         exchange_refuse_http(exchange, 503, "unavailable", "out of memory");
@@ -87,8 +94,19 @@ static void begin_metrics(struct exchange *exchange)
     buffer_release(&page);
 }
 
+static void begin_figures(struct exchange *exchange)
+{
+    struct metrics_now now = figures_now(exchange->api);
+    struct buffer json = BUFFER_INIT(PAGE_BYTES_MAX);
+    refresh_clock(exchange);
+    metrics_write_json(exchange->api->options.metrics, &now, &json);
+    exchange_reply_json(exchange, 200, &json);
+}
+
 const struct route figure_routes[] = {
     { HTTP_VERB_GET, "/metrics", RIGHT_READ, .has_space = false, .reads_body = false, NULL,
       begin_metrics, NULL },
+    { HTTP_VERB_GET, "/v1/figures", RIGHT_READ, .has_space = false, .reads_body = false, NULL,
+      begin_figures, NULL },
     { 0 },
 };

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txns.c: the routes of transactions: begin, decide, commit, rollback and replay.
+/* txns.c: the routes of transactions: begin, decide, commit, rollback, replay and list.
  *
  * A transaction is its record in the store, and the stages of its keys. Every server of the store
  * can acquire keys for it, stage changes, and decide it, and none of them keeps anything about it.
  * Whoever knows the id may decide the transaction. So it is never listed, like a lease's id. */
 #include "serve/api/exchange.h"
+
+#include "base/hash.h"
+#include "base/json.h"
+
+#include <stdio.h>
+
+#define TXNS_LIMIT    100
+#define TXN_WAITS_MAX 1000
 
 static enum hf_status need_txn(struct exchange *exchange, struct hf_error *error)
 {
@@ -169,6 +177,164 @@ static void begin_decide(struct exchange *exchange)
     }
 }
 
+/* ---- List ---------------------------------------------------------------------------- */
+
+void txn_label(const char *id, char ret_label[TXN_LABEL_SIZE + 1])
+{
+    unsigned char hash[SHA256_BYTES];
+    hash_sha256(view_of(id), hash);
+    for (size_t i = 0; i < TXN_LABEL_SIZE / 2; i++)
+        snprintf(ret_label + 2 * i, 3, "%02x", hash[i]);
+}
+
+/* A transaction that waits for a key at this server. */
+struct txn_wait {
+    char label[TXN_LABEL_SIZE + 1];
+    char holder[TXN_LABEL_SIZE + 1]; /* the transaction that has the key; "": none is known */
+    const char *key;                 /* <namespace>/<key>; NULL after the last one */
+    int64_t waited_ms;
+};
+
+/* The waits as they are now, for a worker. NULL if memory runs out. */
+static struct txn_wait *copy_txn_waits(struct exchange *exchange)
+{
+    const struct api *api = exchange->api;
+    struct arena *arena = &exchange->ask.arena;
+    struct txn_wait *waits = arena_take(arena, (TXN_WAITS_MAX + 1) * sizeof *waits);
+    size_t count = 0;
+    for (const struct exchange *one = api->waits.first; waits && one; one = one->wait_after) {
+        struct buffer key = BUFFER_INIT(CORE_RESOURCE_MAX);
+        if (!one->ask.txn_id || count == TXN_WAITS_MAX)
+            continue;
+        buffer_print(&key, "%s/%s", one->ask.ns, exchange_scope(one));
+        struct txn_wait *wait = &waits[count++];
+        txn_label(one->ask.txn_id, wait->label);
+        wait->holder[0] = '\0';
+        wait->key = arena_copy(arena, buffer_view(&key)).data;
+        wait->waited_ms = mono_since(env_now(api->env), one->arrived).us / 1000;
+        buffer_release(&key);
+        if (!wait->key)
+            return NULL;
+    }
+    if (waits)
+        waits[count].key = NULL;
+    return waits;
+}
+
+struct txn_listing {
+    struct exchange *exchange;
+    size_t count, limit;
+    bool more;
+};
+
+/* Those who wait for one of its keys wait for this transaction. */
+static void note_holder(struct txn_wait *waits, const struct hf_txn_info *txn,
+                        const char *label)
+{
+    for (; waits->key; waits++)
+        for (size_t i = 0; i < txn->key_count; i++)
+            if (strcmp(waits->key, txn->keys[i]) == 0 && strcmp(waits->label, label) != 0)
+                snprintf(waits->holder, sizeof waits->holder, "%s", label);
+}
+
+static bool add_txn(void *argument, const struct hf_txn_info *txn)
+{
+    struct txn_listing *listing = argument;
+    struct buffer *json = &listing->exchange->body;
+    char label[TXN_LABEL_SIZE + 1];
+    txn_label(txn->id, label);
+    if (txn->state == HF_TXN_PENDING)
+        note_holder(listing->exchange->ask.txn_waits, txn, label);
+    if (listing->count++ >= listing->limit) {
+        listing->more = true;
+        return listing->exchange->ask.txn_waits->key; /* for those that are waited for */
+    }
+    json_next(json);
+    buffer_append_byte(json, '{');
+    json_put_text(json, "txn", label);
+    json_put_text(json, "state", hf_txn_state_name(txn->state));
+    json_put_text(json, "holder", txn->holder);
+    json_put_bool(json, "open", txn->open);
+    json_put_bool(json, "applied", txn->applied);
+    if (txn->began_at_ms > 0)
+        json_put_i64(json, "began_at_ms", txn->began_at_ms);
+    if (txn->decided_at_ms > 0)
+        json_put_i64(json, "decided_at_ms", txn->decided_at_ms);
+    json_open(json, "keys", '[');
+    for (size_t i = 0; i < txn->key_count; i++) {
+        json_next(json);
+        json_write_string(json, view_of(txn->keys[i]));
+    }
+    buffer_append(json, VIEW("]}"));
+    return !json->failed;
+}
+
+static void put_txn_waits(struct buffer *json, const struct txn_wait *waits)
+{
+    json_open(json, "waits", '[');
+    for (; waits->key; waits++) {
+        json_next(json);
+        buffer_append_byte(json, '{');
+        json_put_text(json, "txn", waits->label);
+        json_put_text(json, "key", waits->key);
+        if (waits->holder[0])
+            json_put_text(json, "for", waits->holder);
+        json_put_i64(json, "waited_ms", waits->waited_ms);
+        buffer_append_byte(json, '}');
+    }
+    buffer_append_byte(json, ']');
+}
+
+static bool goes_on_listing(void *argument)
+{
+    const struct txn_listing *listing = argument;
+    return exchange_is_wanted(listing->exchange);
+}
+
+static enum hf_txn_state asked_state(const struct ask *ask)
+{
+    enum hf_txn_state state = HF_TXN_PENDING;
+    while (ask->state && state < HF_TXN_STATE_COUNT &&
+           strcmp(ask->state, hf_txn_state_name(state)) != 0)
+        state++;
+    return ask->state ? state : HF_TXN_ABSENT;
+}
+
+static enum hf_status list_txns(struct exchange *exchange, struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    struct buffer *json = &exchange->body;
+    struct hf_list_options options = HF_LIST_OPTIONS;
+    struct txn_listing listing = { .exchange = exchange,
+                                   .limit = ask->limit ? (size_t)ask->limit : TXNS_LIMIT };
+    options.proceed = goes_on_listing;
+    buffer_append_byte(json, '{');
+    json_open(json, "txns", '[');
+    enum hf_status status = hf_txns_list(exchange->space->client, asked_state(ask), &options,
+                                         add_txn, &listing, error);
+    buffer_append_byte(json, ']');
+    put_txn_waits(json, ask->txn_waits);
+    json_put_bool(json, "more", listing.more);
+    buffer_append_byte(json, '}');
+    return status == HF_OK && json->failed ? error_no_memory(error) : status;
+}
+
+static enum hf_status verify_txns(struct exchange *exchange, struct hf_error *error)
+{
+    return asked_state(&exchange->ask) < HF_TXN_STATE_COUNT
+               ? HF_OK
+               : error_set(error, HF_INVALID, "'state' must be pending, commit or rollback");
+}
+
+static void begin_txns(struct exchange *exchange)
+{
+    exchange->ask.txn_waits = copy_txn_waits(exchange);
+    if (exchange->ask.txn_waits)
+        exchange_work(exchange, list_txns);
+    else
+        exchange_refuse_http(exchange, 503, "unavailable", "out of memory");
+}
+
 const struct route txn_routes[] = {
     { HTTP_VERB_POST, "/v1/txn/begin", RIGHT_WRITE, .has_space = true, .reads_body = true, NULL,
       begin_txn_begin, exchange_reply_body },
@@ -180,5 +346,7 @@ const struct route txn_routes[] = {
       need_txn, begin_txn_rollback, finish_decision },
     { HTTP_VERB_POST, "/v1/txn/replay", RIGHT_WRITE, .has_space = true, .reads_body = true,
       need_txn, begin_txn_replay, exchange_reply_body },
+    { HTTP_VERB_GET, "/v1/txns", RIGHT_READ, .has_space = true, .reads_body = false,
+      verify_txns, begin_txns, exchange_reply_body, .whole_store = true },
     { 0 },
 };

@@ -37,6 +37,19 @@ const int metrics_codes[METRICS_CODES] = { METRICS_HUNG_UP,
                                            504,
                                            -1 };
 
+const char *const metrics_class_names[METRICS_CLASSES] = {
+    [METRICS_CLASS_OK] = "ok",
+    [METRICS_CLASS_REFUSED] = "refused",
+    [METRICS_CLASS_FAILED] = "failed",
+    [METRICS_CLASS_HUNG_UP] = "hung_up",
+};
+
+void metrics_put_status(struct buffer *out, enum hf_status status)
+{
+    for (const char *at = hf_status_name(status); *at; at++)
+        buffer_append_byte(out, *at >= 'A' && *at <= 'Z' ? (char)(*at | 0x20) : *at);
+}
+
 struct metrics *metrics_new(struct env *env)
 {
     struct metrics *metrics = calloc(1, sizeof *metrics);
@@ -58,6 +71,11 @@ void metrics_free(struct metrics *metrics)
     if (metrics)
         free(metrics->routes);
     free(metrics);
+}
+
+int64_t metrics_started_ms(const struct metrics *metrics)
+{
+    return metrics->started.us / 1000;
 }
 
 /* ---- Requests ------------------------------------------------------------------------ */

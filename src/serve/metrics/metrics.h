@@ -83,6 +83,13 @@ struct metrics_now {
 void metrics_write(const struct metrics *metrics, const struct metrics_now *now,
                    bool open_metrics, struct buffer *page);
 
+/* Appends the same figures as a JSON object. The loop only. */
+void metrics_write_json(const struct metrics *metrics, const struct metrics_now *now,
+                        struct buffer *json);
+
+/* When the server was started, in milliseconds since 1970. */
+int64_t metrics_started_ms(const struct metrics *metrics);
+
 #define METRICS_TYPE      "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 

@@ -23,6 +23,10 @@ enum metrics_class {
     METRICS_CLASS_HUNG_UP,
     METRICS_CLASSES
 };
+extern const char *const metrics_class_names[METRICS_CLASSES];
+
+/* Appends the name of a status, as labels are written. */
+void metrics_put_status(struct buffer *out, enum hf_status status);
 
 struct loop_histogram {
     uint64_t buckets[METRICS_BUCKETS];

@@ -100,12 +100,6 @@ static void put_buckets(const struct page *page, const char *name, const char *l
 
 static void put_latencies(const struct page *page, const struct metrics *metrics)
 {
-    static const char *const classes[METRICS_CLASSES] = {
-        [METRICS_CLASS_OK] = "ok",
-        [METRICS_CLASS_REFUSED] = "refused",
-        [METRICS_CLASS_FAILED] = "failed",
-        [METRICS_CLASS_HUNG_UP] = "hung_up",
-    };
     const char *name = "holdfast_http_request_duration_seconds";
     put_head(page, name, "histogram",
              "Time from the last byte of a request to its reply, waits for locks included.");
@@ -113,7 +107,8 @@ static void put_latencies(const struct page *page, const struct metrics *metrics
         for (size_t k = 0; k < METRICS_CLASSES; k++) {
             const struct route_figures *route = &metrics->routes[i];
             struct buffer labels = BUFFER_INIT(256);
-            buffer_print(&labels, "route=\"%s\",result=\"%s\"", route->label, classes[k]);
+            buffer_print(&labels, "route=\"%s\",result=\"%s\"", route->label,
+                         metrics_class_names[k]);
             if (buffer_text(&labels))
                 put_buckets(page, name, labels.data, route->took[k].buckets,
                             route->took[k].sum_us);
@@ -149,13 +144,6 @@ static uint64_t load(const atomic_uint_fast64_t *count)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-/* The name of a status, as labels are written. */
-static void put_status(const struct page *page, enum hf_status status)
-{
-    for (const char *at = hf_status_name(status); *at; at++)
-        buffer_append_byte(page->out, *at >= 'A' && *at <= 'Z' ? (char)(*at | 0x20) : *at);
-}
-
 static void put_store(const struct page *page, const struct metrics *metrics)
 {
     const char *name = "holdfast_store_requests";
@@ -167,7 +155,7 @@ static void put_store(const struct page *page, const struct metrics *metrics)
                 continue;
             buffer_print(page->out, "%s_total{call=\"%s\",result=\"", name,
                          hf_store_call_name((enum hf_store_call)call));
-            put_status(page, (enum hf_status)status);
+            metrics_put_status(page->out, (enum hf_status)status);
             buffer_print(page->out, "\"} %" PRIu64 "\n", count);
         }
     name = "holdfast_store_request_duration_seconds";
