@@ -4,7 +4,7 @@
  * head may count. */
 #include "base/check.h"
 #include "fuzz.h"
-#include "store/s3/http.h"
+#include "store/remote/http.h"
 
 /* libcurl reads the dates, and is loaded by it. */
 static void load_libcurl(void)

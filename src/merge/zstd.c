@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* zstd.c: zstd, loaded when the first zstd file is read or written. The functions that we call are
- * defined here under their own names and pass each call on (see src/store/s3/curl.c). All but
+ * defined here under their own names and pass each call on (see src/store/remote/curl.c). All but
  * those that create a context may be called only after one was created. */
 #include "file/library.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/parse.h"
-#include "store/s3/secret.h"
+#include "store/remote/secret.h"
 #include "store/s3/xml.h"
 
 #include <stdio.h>

@@ -4,10 +4,10 @@
 #define STORE_S3_INSIDE_H
 
 #include "store/s3/credentials.h"
-#include "store/s3/http.h"
+#include "store/remote/http.h"
 #include "store/s3/s3.h"
 #include "store/s3/sign.h"
-#include "store/s3/worker_pool.h"
+#include "store/remote/worker_pool.h"
 
 #define S3_BUCKET_MAX 63
 #define S3_HOST_MAX   255

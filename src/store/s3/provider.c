@@ -2,8 +2,8 @@
 /* provider.c: the sources of credentials, and the cache. A source that is configured but fails
  * is an error, so a request is never signed with another identity by accident. */
 #include "store/s3/credentials.h"
-#include "store/s3/http.h"
-#include "store/s3/secret.h"
+#include "store/remote/http.h"
+#include "store/remote/secret.h"
 #include "store/s3/sign.h"
 #include "store/s3/xml.h"
 

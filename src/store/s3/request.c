@@ -3,7 +3,7 @@
  * to retry. A write that may have taken effect is never sent again. */
 #include "base/check.h"
 #include "store/s3/inside.h"
-#include "store/s3/secret.h"
+#include "store/remote/secret.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 #include "store/backends.h"
 #include "store/s3/inside.h"
-#include "store/s3/secret.h"
+#include "store/remote/secret.h"
 
 #include <stdio.h>
 #include <stdlib.h>

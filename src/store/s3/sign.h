@@ -9,7 +9,7 @@
 #include "base/buffer.h"
 #include "base/moment.h"
 #include "base/view.h"
-#include "store/s3/crypto.h"
+#include "store/remote/crypto.h"
 
 #define S3_SIGNED_HEADERS_MAX   16
 #define S3_QUERY_PARAMETERS_MAX 16

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/parse.h"
-#include "store/s3/http.h"
+#include "store/remote/http.h"
 
 #include <expat.h>
 #include <stdio.h>

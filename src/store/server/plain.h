@@ -11,7 +11,7 @@
 #ifndef STORE_SERVER_PLAIN_H
 #define STORE_SERVER_PLAIN_H
 
-#include "store/s3/http.h"
+#include "store/remote/http.h"
 
 #define PLAIN_IDLE_MAX SPAN_S(15)
 #define PLAIN_STEP     SPAN_MS(100)

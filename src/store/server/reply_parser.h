@@ -10,7 +10,7 @@
 #ifndef STORE_SERVER_REPLY_PARSER_H
 #define STORE_SERVER_REPLY_PARSER_H
 
-#include "store/s3/http.h"
+#include "store/remote/http.h"
 
 #define REPLY_HEAD_MAX    ((size_t)16 * KIB)
 #define REPLY_INTERIM_MAX 4 /* replies with a status of 1xx before the reply itself */

@@ -8,7 +8,7 @@
 #ifndef STORE_SERVER_SERVER_H
 #define STORE_SERVER_SERVER_H
 
-#include "store/s3/http.h"
+#include "store/remote/http.h"
 
 #define SERVER_PATH_MAX    4096
 #define SERVER_HEADERS_MAX 8

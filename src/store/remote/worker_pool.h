@@ -2,8 +2,8 @@
 /* worker_pool.h: a bounded set of tasks that help with batches of requests. They are started when
  * first needed and kept until the store is closed. The caller works on its own batch too, so a
  * batch completes even if no task can be started. */
-#ifndef STORE_S3_WORKER_POOL_H
-#define STORE_S3_WORKER_POOL_H
+#ifndef STORE_REMOTE_WORKER_POOL_H
+#define STORE_REMOTE_WORKER_POOL_H
 
 #include "env/env.h"
 

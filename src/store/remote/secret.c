@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* secret.c: memory for keys that is excluded from core dumps and overwritten before it is
  * freed. */
-#include "store/s3/secret.h"
+#include "store/remote/secret.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -2,8 +2,8 @@
 /* crypto.h: the hash functions that S3 needs, from libcrypto. The library is loaded when a store on
  * the network is opened, because loading it takes longer than a whole command on a local store
  * (curl.c). */
-#ifndef STORE_S3_CRYPTO_H
-#define STORE_S3_CRYPTO_H
+#ifndef STORE_REMOTE_CRYPTO_H
+#define STORE_REMOTE_CRYPTO_H
 
 #include "base/view.h"
 

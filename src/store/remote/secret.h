@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* secret.h: memory for keys: excluded from core dumps, and overwritten before it is freed. */
-#ifndef STORE_S3_SECRET_H
-#define STORE_S3_SECRET_H
+#ifndef STORE_REMOTE_SECRET_H
+#define STORE_REMOTE_SECRET_H
 
 #include "base/buffer.h"
 

@@ -2,11 +2,11 @@
 /* http.c: sends one request with libcurl and reads the reply. It stops libcurl from silently
  * sending a write twice, and records whether an unanswered request may have been sent, which
  * decides between UNAVAILABLE and UNSURE. */
-#include "store/s3/http.h"
+#include "store/remote/http.h"
 
 #include "base/check.h"
 #include "base/parse.h"
-#include "store/s3/crypto.h"
+#include "store/remote/crypto.h"
 #include "store/s3/xml.h"
 #include "store/stream.h"
 

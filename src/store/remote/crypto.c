@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crypto.c: SHA-256, HMAC and MD5 from libcrypto, which is loaded at run time, only for stores on
  * the network. */
-#include "store/s3/crypto.h"
+#include "store/remote/crypto.h"
 
 #include "base/check.h"
 #include "file/library.h"

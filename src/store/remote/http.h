@@ -7,8 +7,8 @@
  *
  * A handle keeps its connection open for the next request. libcurl may start threads of its own
  * to resolve names. */
-#ifndef STORE_S3_HTTP_H
-#define STORE_S3_HTTP_H
+#ifndef STORE_REMOTE_HTTP_H
+#define STORE_REMOTE_HTTP_H
 
 #include "store/store.h"
 

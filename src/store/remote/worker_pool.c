@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_pool.c: runs the requests of a batch on several tasks. A batch always completes, even
  * if no helper can be started, because the caller works on it too. */
-#include "store/s3/worker_pool.h"
+#include "store/remote/worker_pool.h"
 
 #include "base/check.h"
 
