@@ -11,7 +11,7 @@ static void encoding_holds(struct view text, bool keep_slash)
 {
     struct buffer encoded = BUFFER_INIT(1 << 20);
     size_t at = 0;
-    check(s3_encode(&encoded, text, keep_slash));
+    check(http_encode(&encoded, text, keep_slash));
     for (size_t i = 0; i < text.size; i++) {
         char c = encoded.data[at++];
         check(c != ' ' && c != '+' && c != '&' && c != '=' && c != '?' && c != '#');
@@ -46,13 +46,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     struct buffer path = BUFFER_INIT(1 << 20), query = BUFFER_INIT(1 << 20);
     struct buffer canonical = BUFFER_INIT(1 << 20), signature = BUFFER_INIT(1 << 20);
-    const struct s3_pair parameters[] = { { VIEW("prefix"), value }, { value, key } };
-    const struct s3_pair headers[] = { { VIEW("x-amz-date"), VIEW("20130524T000000Z") },
-                                       { VIEW("if-match"), header },
-                                       { VIEW("host"), VIEW("example.com") } };
+    const struct http_pair parameters[] = { { VIEW("prefix"), value }, { value, key } };
+    const struct http_pair headers[] = { { VIEW("x-amz-date"), VIEW("20130524T000000Z") },
+                                         { VIEW("if-match"), header },
+                                         { VIEW("host"), VIEW("example.com") } };
     buffer_append_byte(&path, '/');
-    check(s3_encode(&path, key, /* keep_slash */ true));
-    check(s3_query(&query, parameters, 2));
+    check(http_encode(&path, key, /* keep_slash */ true));
+    check(http_query(&query, parameters, 2));
     const struct s3_signing signing = { .method = VIEW("PUT"),
                                         .path = buffer_view(&path),
                                         .query = buffer_view(&query),

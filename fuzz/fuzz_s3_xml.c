@@ -3,6 +3,7 @@
  * The results must be bounded, and an accepted one must be something that S3 could have sent. */
 #include "base/check.h"
 #include "fuzz.h"
+#include "store/remote/xml.h"
 #include "store/s3/xml.h"
 
 #define ENTRIES 32
@@ -11,7 +12,7 @@ static void listing_holds(struct view xml)
 {
     struct list_entry entries[ENTRIES];
     struct arena arena = ARENA_INIT;
-    struct s3_page page = { .arena = &arena, .entries = entries, .max = ENTRIES };
+    struct remote_page page = { .arena = &arena, .entries = entries, .max = ENTRIES };
     struct hf_error error;
     enum hf_status status = s3_xml_listing(xml, &page, &error);
     check(status == HF_OK || (status == HF_CORRUPT && error.why[0]));
@@ -25,8 +26,8 @@ static void listing_holds(struct view xml)
 
 static void error_holds(struct view xml)
 {
-    struct s3_error_body body;
-    bool good = s3_xml_error(xml, &body);
+    struct xml_error_body body;
+    bool good = xml_error(xml, &body);
     check(good == (body.code[0] != '\0'));
     check(memchr(body.code, '\0', sizeof body.code));
     check(memchr(body.message, '\0', sizeof body.message));
@@ -51,16 +52,16 @@ static void deletes_hold(struct view xml)
 static void escaping_holds(struct view text)
 {
     char key[64];
-    struct s3_xml_field field = { "k", key, sizeof key };
+    struct xml_field field = { "k", key, sizeof key };
     struct buffer xml = BUFFER_INIT(4096);
     struct hf_error error;
-    if (text.size >= sizeof key || !s3_xml_can_carry(text))
+    if (text.size >= sizeof key || !xml_can_carry(text))
         return;
     buffer_append(&xml, VIEW("<r><k>"));
-    s3_xml_escape(&xml, text);
+    xml_escape(&xml, text);
     check(buffer_append(&xml, VIEW("</k></r>")));
     /* Bytes that are not UTF-8 are refused, and nothing is altered. */
-    if (s3_xml_fields(buffer_view(&xml), "r", &field, 1, &error) == HF_OK)
+    if (xml_fields(buffer_view(&xml), "r", &field, 1, &error) == HF_OK)
         check(view_equal(view_of(key), text));
     buffer_release(&xml);
 }

@@ -7,12 +7,13 @@
 static double sign_once_us(void)
 {
     enum { TIMES = 20000 };
-    const struct s3_pair headers[] = { { VIEW("host"), VIEW("bucket.s3.amazonaws.com") },
-                                       { VIEW("x-amz-content-sha256"), VIEW(S3_EMPTY_PAYLOAD) },
-                                       { VIEW("x-amz-date"), VIEW("20130524T000000Z") },
-                                       { VIEW("content-md5"),
-                                         VIEW("1B2M2Y8AsgTpgAmY7PhCfg==") },
-                                       { VIEW("if-match"), VIEW("0123456789abcdef") } };
+    const struct http_pair headers[] = {
+        { VIEW("host"), VIEW("bucket.s3.amazonaws.com") },
+        { VIEW("x-amz-content-sha256"), VIEW(S3_EMPTY_PAYLOAD) },
+        { VIEW("x-amz-date"), VIEW("20130524T000000Z") },
+        { VIEW("content-md5"), VIEW("1B2M2Y8AsgTpgAmY7PhCfg==") },
+        { VIEW("if-match"), VIEW("0123456789abcdef") }
+    };
     struct s3_signing_key key = { { 1 } };
     struct buffer to = BUFFER_INIT(4096);
     double start = now_s();

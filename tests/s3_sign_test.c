@@ -14,9 +14,9 @@
 struct example {
     const char *method;
     const char *path;
-    struct s3_pair parameters[3];
+    struct http_pair parameters[3];
     size_t parameter_count;
-    struct s3_pair headers[6];
+    struct http_pair headers[6];
     size_t header_count;
     const char *payload;
     const char *service;
@@ -104,7 +104,7 @@ static void sign_example(const struct example *example, struct buffer *ret_value
 {
     struct buffer query = BUFFER_INIT(1024);
     struct s3_signing_key key;
-    assert_true(s3_query(&query, example->parameters, example->parameter_count));
+    assert_true(http_query(&query, example->parameters, example->parameter_count));
     struct s3_signing signing = {
         .method = view_of(example->method),
         .path = view_of(example->path),
@@ -154,9 +154,9 @@ static void authorization_names_scope_and_headers(void **state)
 static void canonical_request_is_as_ruled(void **state)
 {
     (void)state;
-    const struct s3_pair headers[] = { HEADER("x-amz-date", "20150830T123600Z"),
-                                       HEADER("my-header", "  a   b  c "),
-                                       HEADER("host", "example.com") };
+    const struct http_pair headers[] = { HEADER("x-amz-date", "20150830T123600Z"),
+                                         HEADER("my-header", "  a   b  c "),
+                                         HEADER("host", "example.com") };
     const struct s3_signing signing = { .method = VIEW("PUT"),
                                         .path = VIEW("/a%20b"),
                                         .query = VIEW("x=1"),
@@ -175,10 +175,10 @@ static void keys_are_encoded_once(void **state)
 {
     (void)state;
     struct buffer path = BUFFER_INIT(1024);
-    assert_true(s3_encode(&path, VIEW("a/b c+d~e%\xc3\xa9//."), /* keep_slash */ true));
+    assert_true(http_encode(&path, VIEW("a/b c+d~e%\xc3\xa9//."), /* keep_slash */ true));
     assert_string_equal(buffer_text(&path), "a/b%20c%2Bd~e%25%C3%A9//.");
     buffer_clear(&path);
-    assert_true(s3_encode(&path, VIEW("a/b"), /* keep_slash */ false));
+    assert_true(http_encode(&path, VIEW("a/b"), /* keep_slash */ false));
     assert_string_equal(buffer_text(&path), "a%2Fb");
     buffer_release(&path);
 }
@@ -190,7 +190,7 @@ static void every_byte_survives_encoding(void **state)
     for (int byte = 0; byte < 256; byte++) {
         struct buffer text = BUFFER_INIT(16);
         char c = (char)byte;
-        assert_true(s3_encode(&text, (struct view){ &c, 1 }, /* keep_slash */ false));
+        assert_true(http_encode(&text, (struct view){ &c, 1 }, /* keep_slash */ false));
         if (text.size == 1) {
             assert_true(text.data[0] == c);
         } else {
@@ -205,15 +205,15 @@ static void every_byte_survives_encoding(void **state)
 static void a_query_is_sorted(void **state)
 {
     (void)state;
-    const struct s3_pair parameters[] = { HEADER("prefix", "a b"), HEADER("delimiter", "/"),
-                                          HEADER("a", "2"), HEADER("a", "1"),
-                                          HEADER("uploads", "") };
+    const struct http_pair parameters[] = { HEADER("prefix", "a b"), HEADER("delimiter", "/"),
+                                            HEADER("a", "2"), HEADER("a", "1"),
+                                            HEADER("uploads", "") };
     struct buffer query = BUFFER_INIT(1024);
-    assert_true(s3_query(&query, parameters, 5));
+    assert_true(http_query(&query, parameters, 5));
     assert_string_equal(buffer_text(&query), "a=1&a=2&delimiter=%2F&prefix=a%20b&uploads=");
     buffer_clear(&query);
-    struct s3_pair many[S3_QUERY_PARAMETERS_MAX + 1] = { { VIEW("a"), VIEW("") } };
-    assert_false(s3_query(&query, many, S3_QUERY_PARAMETERS_MAX + 1));
+    struct http_pair many[HTTP_QUERY_PARAMETERS_MAX + 1] = { { VIEW("a"), VIEW("") } };
+    assert_false(http_query(&query, many, HTTP_QUERY_PARAMETERS_MAX + 1));
     buffer_release(&query);
 }
 
@@ -231,13 +231,13 @@ static void dates_are_compact(void **state)
 static void bodies_are_hashed(void **state)
 {
     (void)state;
-    char hash[S3_HASH_TEXT_SIZE], md5[S3_MD5_TEXT_SIZE];
+    char hash[S3_HASH_TEXT_SIZE], md5[HTTP_MD5_TEXT_SIZE];
     s3_payload_hash(VIEW("Welcome to Amazon S3."), hash);
     assert_string_equal(hash,
                         "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072");
     s3_payload_hash(VIEW(""), hash);
     assert_string_equal(hash, S3_EMPTY_PAYLOAD);
-    assert_true(s3_content_md5(VIEW(""), md5));
+    assert_true(http_content_md5(VIEW(""), md5));
     assert_string_equal(md5, "1B2M2Y8AsgTpgAmY7PhCfg==");
 }
 

@@ -2,6 +2,7 @@
 /* s3_xml_test.c: replies of S3: complete, unusual, hostile, and cut at every byte. */
 #include "alloc.h"
 #include "base/parse.h"
+#include "store/remote/xml.h"
 #include "store/s3/xml.h"
 #include "test.h"
 
@@ -22,7 +23,7 @@ static const char listing[] =
 struct fixture {
     struct arena arena;
     struct list_entry entries[8];
-    struct s3_page page;
+    struct remote_page page;
     struct hf_error error;
 };
 
@@ -30,7 +31,7 @@ static enum hf_status read_page(struct fixture *fixture, struct view xml)
 {
     *fixture = (struct fixture){ .arena = ARENA_INIT };
     fixture->page =
-        (struct s3_page){ .arena = &fixture->arena, .entries = fixture->entries, .max = 8 };
+        (struct remote_page){ .arena = &fixture->arena, .entries = fixture->entries, .max = 8 };
     return s3_xml_listing(xml, &fixture->page, &fixture->error);
 }
 
@@ -168,16 +169,16 @@ static void depth_and_length_are_bounded(void **state)
 static void an_error_is_read(void **state)
 {
     (void)state;
-    struct s3_error_body body;
-    assert_true(s3_xml_error(
+    struct xml_error_body body;
+    assert_true(xml_error(
         VIEW("<?xml version=\"1.0\"?><Error><Code>AuthorizationHeaderMalformed</Code>"
              "<Message>the region is wrong</Message><Region>eu-west-1</Region></Error>"),
         &body));
     assert_string_equal(body.code, "AuthorizationHeaderMalformed");
     assert_string_equal(body.region, "eu-west-1");
-    assert_true(s3_xml_error(VIEW("<ErrorResponse><Error><Code>ExpiredToken</Code></Error>"
-                                  "</ErrorResponse>"),
-                             &body));
+    assert_true(xml_error(VIEW("<ErrorResponse><Error><Code>ExpiredToken</Code></Error>"
+                               "</ErrorResponse>"),
+                          &body));
     assert_string_equal(body.code, "ExpiredToken");
 }
 
@@ -187,8 +188,8 @@ static void what_is_no_error_is_none(void **state)
     static const char *const none[] = { "", "<html/>", "oops", "<Error></Error>",
                                         "<Error><Code>half" };
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
-        struct s3_error_body body;
-        assert_false(s3_xml_error(view_of(none[i]), &body));
+        struct xml_error_body body;
+        assert_false(xml_error(view_of(none[i]), &body));
         assert_string_equal(body.code, "");
     }
 }
@@ -231,15 +232,14 @@ static void fields_are_found(void **state)
 {
     (void)state;
     char id[16], missing[16];
-    const struct s3_xml_field fields[] = { { "UploadId", id, sizeof id },
-                                           { "ETag", missing, sizeof missing } };
+    const struct xml_field fields[] = { { "UploadId", id, sizeof id },
+                                        { "ETag", missing, sizeof missing } };
     struct hf_error error;
-    assert_status(
-        HF_OK,
-        s3_xml_fields(VIEW("  \n<InitiateMultipartUploadResult><UploadId>abc</UploadId>"
-                           "</InitiateMultipartUploadResult>"),
-                      "InitiateMultipartUploadResult", fields, 2, &error),
-        &error);
+    assert_status(HF_OK,
+                  xml_fields(VIEW("  \n<InitiateMultipartUploadResult><UploadId>abc</UploadId>"
+                                  "</InitiateMultipartUploadResult>"),
+                             "InitiateMultipartUploadResult", fields, 2, &error),
+                  &error);
     assert_string_equal(id, "abc");
     assert_string_equal(missing, "");
 }
@@ -251,15 +251,15 @@ static void what_is_escaped_is_read_back(void **state)
     struct buffer xml = BUFFER_INIT(1024);
     struct failures failures = { 0 };
     struct hf_error error;
-    assert_true(s3_xml_can_carry(key));
+    assert_true(xml_can_carry(key));
     buffer_append(&xml, VIEW("<DeleteResult><Error><Key>"));
-    assert_true(s3_xml_escape(&xml, key));
+    assert_true(xml_escape(&xml, key));
     buffer_append(&xml, VIEW("</Key></Error></DeleteResult>"));
     assert_status(HF_OK, s3_xml_deleted(buffer_view(&xml), note_failure, &failures, &error),
                   &error);
     assert_true(view_equal(view_of(failures.last), key));
-    assert_false(s3_xml_can_carry(VIEW("a\x01")));
-    assert_false(s3_xml_can_carry(VIEW("\xef\xbf\xbf")));
+    assert_false(xml_can_carry(VIEW("a\x01")));
+    assert_false(xml_can_carry(VIEW("\xef\xbf\xbf")));
     buffer_release(&xml);
 }
 

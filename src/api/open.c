@@ -5,7 +5,7 @@
 #include "client/client.h"
 #include "lock/client.h"
 #include "store/handle.h"
-#include "store/s3/s3.h"
+#include "store/remote/remote.h"
 #include "store/server/server.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 static void warn_if_exposed(const struct hf_store_options *options, struct store *store)
 {
-    const char *to = s3_exposed_to(store);
+    const char *to = remote_exposed_to(store);
     struct buffer text = BUFFER_INIT(KIB);
     if (!to)
         to = server_exposed_to(store);

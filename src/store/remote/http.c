@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/parse.h"
 #include "store/remote/crypto.h"
-#include "store/s3/xml.h"
+#include "store/remote/xml.h"
 #include "store/stream.h"
 
 #include <curl/curl.h>
@@ -82,7 +82,7 @@ enum hf_status http_pool_open(struct env *env, const struct http_options *option
                               struct http_pool **ret_pool, struct hf_error *error)
 {
     check(options->connections >= 1 && options->connections <= HTTP_CONNECTIONS_MAX);
-    if (!crypto_load() || !s3_xml_load() || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    if (!crypto_load() || !xml_load() || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return error_set(error, HF_UNAVAILABLE,
                          "cannot load libcurl, libcrypto or libexpat: the library is missing, "
                          "or out of memory");

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "store/remote/secret.h"
-#include "store/s3/xml.h"
+#include "store/remote/xml.h"
 
 #include <stdio.h>
 
@@ -216,13 +216,13 @@ enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *
 {
     struct s3_credentials *to = ret_credentials;
     char expiration[64];
-    const struct s3_xml_field fields[] = {
+    const struct xml_field fields[] = {
         { "AccessKeyId", to->access_key, sizeof to->access_key },
         { "SecretAccessKey", to->secret, sizeof to->secret },
         { "SessionToken", to->token, sizeof to->token },
         { "Expiration", expiration, sizeof expiration },
     };
-    if (s3_xml_fields(text, "AssumeRoleWithWebIdentityResponse", fields, 4, error) != HF_OK ||
+    if (xml_fields(text, "AssumeRoleWithWebIdentityResponse", fields, 4, error) != HF_OK ||
         copy_keys(view_of(to->access_key), view_of(to->secret), view_of(to->token), to,
                   error) != HF_OK)
         return error->status;

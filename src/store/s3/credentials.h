@@ -44,9 +44,6 @@ enum hf_status s3_credentials_from_json(struct view text,
 enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *ret_credentials,
                                        struct hf_error *error);
 
-/* The first of two environment variables that is set and not empty, or NULL. */
-const char *s3_variable(const char *name, const char *other);
-
 /* Tries these sources in order:
  *   the environment        AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
  *   the web identity file  AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN

@@ -7,8 +7,8 @@
  * sent, the bytes on the wire would have a form that several stores do not understand. */
 #include "base/check.h"
 #include "base/parse.h"
+#include "store/remote/xml.h"
 #include "store/s3/inside.h"
-#include "store/s3/xml.h"
 #include "store/stream.h"
 
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static enum hf_status hash_pieces(struct sha256_stream *stream, char *piece,
 static enum hf_status hash_source(const struct s3_store *s3, const struct http_source *source,
                                   char text[S3_HASH_TEXT_SIZE], struct hf_error *error)
 {
-    if (s3->tls) {
+    if (s3->remote.tls) {
         snprintf(text, S3_HASH_TEXT_SIZE, "%s", S3_UNSIGNED_PAYLOAD);
         return HF_OK;
     }
@@ -135,19 +135,19 @@ static enum hf_status send_part(struct upload *upload, size_t index,
     if (hash_source(s3, source, hash, error) != HF_OK)
         return error->status;
     snprintf(number, sizeof number, "%zu", index + 1);
-    struct s3_request request = { .method = "PUT",
-                                  .key = upload->key,
-                                  .source = source,
-                                  .payload = hash,
-                                  .writes = true,
-                                  .repeatable = true,
-                                  .progress = &progress };
-    request.deadline =
-        s3_stream_deadline(s3, upload->call->deadline, source->size, &request.stall);
-    s3_add_parameter(&request, "partNumber", view_of(number));
-    s3_add_parameter(&request, "uploadId", view_of(upload->id));
+    struct remote_request request = { .method = "PUT",
+                                      .key = upload->key,
+                                      .source = source,
+                                      .payload = hash,
+                                      .writes = true,
+                                      .repeatable = true,
+                                      .progress = &progress };
+    request.deadline = remote_stream_deadline(&s3->remote, upload->call->deadline, source->size,
+                                              &request.stall);
+    remote_add_parameter(&request, "partNumber", view_of(number));
+    remote_add_parameter(&request, "uploadId", view_of(upload->id));
     struct http_reply reply;
-    if (s3_send(s3, &request, /* again */ NULL, NULL, &reply, error) == HF_OK &&
+    if (remote_send(&s3->remote, &request, /* again */ NULL, NULL, &reply, error) == HF_OK &&
         reply.etag.size == 0)
         error_set(error, HF_CORRUPT, "the store accepted a part but sent no ETag");
     upload->etags[index] = reply.etag;
@@ -177,20 +177,22 @@ static enum hf_status begin_upload(struct upload *upload)
 {
     struct hf_error *error = &upload->call->error;
     const struct http_source nothing = { .fd = -1 };
-    struct s3_request request = { .method = "POST",
-                                  .key = upload->key,
-                                  .source = &nothing,
-                                  .writes = true,
-                                  .deadline = s3_deadline(upload->s3, upload->call->deadline) };
-    const struct s3_xml_field id = { "UploadId", upload->id, sizeof upload->id };
+    struct remote_request request = { .method = "POST",
+                                      .key = upload->key,
+                                      .source = &nothing,
+                                      .writes = true,
+                                      .deadline = remote_deadline(&upload->s3->remote,
+                                                                  upload->call->deadline) };
+    const struct xml_field id = { "UploadId", upload->id, sizeof upload->id };
     snprintf(upload->mark, sizeof upload->mark, "%016" PRIx64,
-             env_random_u64(upload->s3->base.env));
-    s3_add_parameter(&request, "uploads", VIEW(""));
-    s3_add_header(&request, HTTP_MARK_HEADER, view_of(upload->mark));
+             env_random_u64(upload->s3->remote.base.env));
+    remote_add_parameter(&request, "uploads", VIEW(""));
+    remote_add_header(&request, HTTP_MARK_HEADER, view_of(upload->mark));
     struct http_reply reply;
-    if (s3_send(upload->s3, &request, /* again */ NULL, NULL, &reply, error) == HF_OK &&
-        s3_xml_fields(buffer_view(&reply.body), "InitiateMultipartUploadResult", &id, 1,
-                      error) == HF_OK &&
+    if (remote_send(&upload->s3->remote, &request, /* again */ NULL, NULL, &reply, error) ==
+            HF_OK &&
+        xml_fields(buffer_view(&reply.body), "InitiateMultipartUploadResult", &id, 1, error) ==
+            HF_OK &&
         (upload->id[0] == '\0' || strlen(upload->id) == UPLOAD_ID_MAX))
         error_set(error, HF_CORRUPT, "the store started an upload but sent no upload id");
     http_reply_release(&reply);
@@ -201,27 +203,27 @@ static enum hf_status begin_upload(struct upload *upload)
 
 static void abort_upload(struct upload *upload)
 {
-    struct s3_request request = { .method = "DELETE",
-                                  .key = upload->key,
-                                  .writes = true,
-                                  .repeatable = true, /* leftover parts cost money */
-                                  .deadline =
-                                      s3_deadline(upload->s3, (struct mono_time){ 0 }) };
-    s3_add_parameter(&request, "uploadId", view_of(upload->id));
+    struct remote_request request = { .method = "DELETE",
+                                      .key = upload->key,
+                                      .writes = true,
+                                      .repeatable = true, /* leftover parts cost money */
+                                      .deadline = remote_deadline(&upload->s3->remote,
+                                                                  (struct mono_time){ 0 }) };
+    remote_add_parameter(&request, "uploadId", view_of(upload->id));
     struct http_reply reply;
     struct hf_error error;
-    s3_send(upload->s3, &request, /* again */ NULL, NULL, &reply, &error);
+    remote_send(&upload->s3->remote, &request, /* again */ NULL, NULL, &reply, &error);
     http_reply_release(&reply);
 }
 
 static bool write_part_list(const struct upload *upload, struct buffer *body)
 {
-    char space[S3_ETAG_SPACE];
+    char space[REMOTE_ETAG_SPACE];
     buffer_append(body, VIEW("<CompleteMultipartUpload "
                              "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"));
     for (size_t i = 0; i < upload->part_count; i++) {
         buffer_print(body, "<Part><PartNumber>%zu</PartNumber><ETag>", i + 1);
-        s3_xml_escape(body, s3_quoted(&upload->etags[i], space));
+        xml_escape(body, remote_quoted(&upload->etags[i], space));
         buffer_append(body, VIEW("</ETag></Part>"));
     }
     return buffer_append(body, VIEW("</CompleteMultipartUpload>"));
@@ -232,13 +234,14 @@ static bool write_part_list(const struct upload *upload, struct buffer *body)
 static enum hf_status request_etag(struct upload *upload)
 {
     struct put_call *call = upload->call;
-    struct s3_request request = { .method = "GET",
-                                  .key = upload->key,
-                                  .range = "bytes=0-0",
-                                  .deadline = s3_deadline(upload->s3, call->deadline) };
+    struct remote_request request = { .method = "GET",
+                                      .key = upload->key,
+                                      .range = "bytes=0-0",
+                                      .deadline = remote_deadline(&upload->s3->remote,
+                                                                  call->deadline) };
     struct http_reply reply;
-    enum hf_status status =
-        s3_send(upload->s3, &request, /* again */ NULL, NULL, &reply, &call->error);
+    enum hf_status status = remote_send(&upload->s3->remote, &request, /* again */ NULL, NULL,
+                                        &reply, &call->error);
     if (status == HF_OK && strcmp(reply.mark, upload->mark) == 0 && reply.etag.size > 0)
         call->etag = reply.etag;
     else
@@ -253,13 +256,13 @@ static enum hf_status read_completion(struct upload *upload, const struct http_r
 {
     struct put_call *call = upload->call;
     char text[ETAG_BYTES_MAX + 3];
-    const struct s3_xml_field etag = { "ETag", text, sizeof text };
+    const struct xml_field etag = { "ETag", text, sizeof text };
     struct view xml = buffer_view(&reply->body);
-    struct s3_error_body body;
-    if (s3_xml_error(xml, &body))
+    struct xml_error_body body;
+    if (xml_error(xml, &body))
         return error_set(&call->error, HF_UNSURE, "the store answered %s: %s", body.code,
                          body.message);
-    if (s3_xml_fields(xml, "CompleteMultipartUploadResult", &etag, 1, &call->error) != HF_OK)
+    if (xml_fields(xml, "CompleteMultipartUploadResult", &etag, 1, &call->error) != HF_OK)
         return call->error.status = HF_UNSURE;
     return etag_set(&call->etag, http_unquoted(view_of(text))) ? HF_OK : request_etag(upload);
 }
@@ -276,17 +279,18 @@ static void finish_upload(struct upload *upload)
     }
     struct http_source source = { buffer_view(&body), -1, 0, body.size };
     s3_payload_hash(source.bytes, hash);
-    struct s3_request request = {
+    struct remote_request request = {
         .method = "POST", .key = upload->key, .source = &source, .payload = hash, .writes = true
     };
-    request.deadline =
-        s3_stream_deadline(upload->s3, call->deadline, upload->size, &request.stall);
-    s3_add_parameter(&request, "uploadId", view_of(upload->id));
-    s3_add_header(&request, "content-type", VIEW("application/xml"));
+    request.deadline = remote_stream_deadline(&upload->s3->remote, call->deadline, upload->size,
+                                              &request.stall);
+    remote_add_parameter(&request, "uploadId", view_of(upload->id));
+    remote_add_header(&request, "content-type", VIEW("application/xml"));
     struct http_reply reply;
-    if (s3_send(upload->s3, &request, /* again */ NULL, NULL, &reply, &call->error) == HF_OK)
+    if (remote_send(&upload->s3->remote, &request, /* again */ NULL, NULL, &reply,
+                    &call->error) == HF_OK)
         read_completion(upload, &reply);
-    call->stamp = s3_stamp(&reply);
+    call->stamp = remote_stamp(&reply);
     http_reply_release(&reply);
     buffer_release(&body);
 }
@@ -300,7 +304,7 @@ static void put_in_parts(struct s3_store *s3, struct put_call *call, int fd, uin
         part_size = PART_BYTES_MIN;
     size_t count = (size_t)((size + part_size - 1) / part_size);
     struct etag *etags = calloc(count, sizeof *etags);
-    char space[S3_KEY_SPACE];
+    char space[REMOTE_KEY_SPACE];
     if (!upload || !etags) {
         error_no_memory(&call->error);
         goto out;
@@ -313,12 +317,13 @@ static void put_in_parts(struct s3_store *s3, struct put_call *call, int fd, uin
                                .part_count = count,
                                .etags = etags,
                                .progress = progress };
-    if (s3_key(s3, call->key, space, &upload->key, &call->error) != HF_OK ||
+    if (remote_key(&s3->remote, call->key, space, &upload->key, &call->error) != HF_OK ||
         begin_upload(upload) != HF_OK)
         goto out;
-    env_mutex_init(s3->base.env, &upload->shared.mutex);
-    size_t width = s3->connections < PARTS_AT_ONCE ? s3->connections : PARTS_AT_ONCE;
-    worker_pool_run(&s3->workers, width, count, put_part, upload);
+    env_mutex_init(s3->remote.base.env, &upload->shared.mutex);
+    size_t width =
+        s3->remote.connections < PARTS_AT_ONCE ? s3->remote.connections : PARTS_AT_ONCE;
+    worker_pool_run(&s3->remote.workers, width, count, put_part, upload);
     if (upload->shared.error.status == HF_OK)
         finish_upload(upload);
     else

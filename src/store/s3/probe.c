@@ -4,8 +4,8 @@
 #include "store/probe.h"
 #include "base/check.h"
 #include "base/parse.h"
+#include "store/remote/xml.h"
 #include "store/s3/inside.h"
-#include "store/s3/xml.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,10 +36,11 @@ void s3_learn(struct store *store, const struct store_traits *traits)
 bool s3_identify(struct store *store, struct buffer *text)
 {
     struct s3_store *s3 = s3_of(store);
-    env_mutex_lock(&s3->shared.mutex);
-    bool versioned = s3->shared.versioned;
-    env_mutex_unlock(&s3->shared.mutex);
-    buffer_print(text, "s3 %s%s%s", s3->origin, s3->root, versioned ? " versioned" : "");
+    env_mutex_lock(&s3->remote.shared.mutex);
+    bool versioned = s3->remote.shared.versioned;
+    env_mutex_unlock(&s3->remote.shared.mutex);
+    buffer_print(text, "s3 %s%s%s", s3->remote.origin, s3->remote.root,
+                 versioned ? " versioned" : "");
     return true;
 }
 
@@ -49,21 +50,21 @@ static enum hf_status put_scratch(struct s3_store *s3, struct view key, struct v
                                   struct hf_error *error)
 {
     char text[40], hash[S3_HASH_TEXT_SIZE];
-    snprintf(text, sizeof text, "%016" PRIx64 "\n", env_random_u64(s3->base.env));
+    snprintf(text, sizeof text, "%016" PRIx64 "\n", env_random_u64(s3->remote.base.env));
     struct http_source source = { view_of(text), -1, 0, strlen(text) };
     s3_payload_hash(source.bytes, hash);
-    struct s3_request request = { .method = "PUT",
-                                  .key = key,
-                                  .source = &source,
-                                  .payload = hash,
-                                  .writes = true,
-                                  .deadline = deadline };
+    struct remote_request request = { .method = "PUT",
+                                      .key = key,
+                                      .source = &source,
+                                      .payload = hash,
+                                      .writes = true,
+                                      .deadline = deadline };
     if (if_match.size > 0) {
         request.condition = CONDITION_MATCH;
-        s3_add_header(&request, "if-match", if_match);
+        remote_add_header(&request, "if-match", if_match);
     }
     struct http_reply reply;
-    if (s3_send(s3, &request, /* again */ NULL, NULL, &reply, error) == HF_OK) {
+    if (remote_send(&s3->remote, &request, /* again */ NULL, NULL, &reply, error) == HF_OK) {
         *ret_etag = reply.etag;
         if (reply.etag.size == 0)
             error_set(error, HF_UNSUPPORTED, "the store answers a put without an ETag");
@@ -90,21 +91,23 @@ static enum hf_status explain(struct hf_error *error)
 static enum hf_status seek_form(struct s3_store *s3, struct mono_time deadline,
                                 enum s3_etag_form *ret_form, struct hf_error *error)
 {
-    char name[64], space[S3_KEY_SPACE], quoted[S3_ETAG_SPACE];
+    char name[64], space[REMOTE_KEY_SPACE], quoted[REMOTE_ETAG_SPACE];
     struct view key;
     struct etag etag;
-    snprintf(name, sizeof name, ".holdfast/scratch-%016" PRIx64, env_random_u64(s3->base.env));
-    if (s3_key(s3, view_of(name), space, &key, error) != HF_OK ||
+    snprintf(name, sizeof name, ".holdfast/scratch-%016" PRIx64,
+             env_random_u64(s3->remote.base.env));
+    if (remote_key(&s3->remote, view_of(name), space, &key, error) != HF_OK ||
         put_scratch(s3, key, VIEW(""), deadline, &etag, error) != HF_OK)
         return explain(error);
     *ret_form = S3_ETAG_QUOTED;
-    if (put_scratch(s3, key, s3_quoted(&etag, quoted), deadline, &etag, error) == HF_CONFLICT ||
+    if (put_scratch(s3, key, remote_quoted(&etag, quoted), deadline, &etag, error) ==
+            HF_CONFLICT ||
         error->status == HF_NOT_FOUND) {
         *ret_form = S3_ETAG_BARE;
         put_scratch(s3, key, etag_view(&etag), deadline, &etag, error);
     }
     struct delete_call removal = { .key = view_of(name), .deadline = deadline };
-    s3_remove(&s3->base, &removal, 1);
+    s3_remove(&s3->remote.base, &removal, 1);
     return explain(error);
 }
 
@@ -160,16 +163,17 @@ static const struct setting settings[] = {
 static void inspect_setting(struct s3_store *s3, const struct setting *setting,
                             struct probe_report *report)
 {
-    struct s3_request request = { .method = "GET",
-                                  .deadline = s3_deadline(s3, (struct mono_time){ 0 }) };
+    struct remote_request request = {
+        .method = "GET", .deadline = remote_deadline(&s3->remote, (struct mono_time){ 0 })
+    };
     bool enabled = false; /* in any of several rules */
     struct http_reply reply;
     struct hf_error error;
-    s3_add_parameter(&request, setting->resource, VIEW(""));
-    s3_send(s3, &request, /* again */ NULL, NULL, &reply, &error);
+    remote_add_parameter(&request, setting->resource, VIEW(""));
+    remote_send(&s3->remote, &request, /* again */ NULL, NULL, &reply, &error);
     if (error.status == HF_OK)
-        s3_xml_says(buffer_view(&reply.body), setting->root, "Status", "Enabled", &enabled,
-                    &error);
+        xml_says(buffer_view(&reply.body), setting->root, "Status", "Enabled", &enabled,
+                 &error);
     if (error.status == HF_OK && enabled)
         probe_note(report, setting->what, HF_FINDING_WARNING, "%s", setting->warning);
     else if (error.status == HF_OK || error.status == HF_NOT_FOUND)

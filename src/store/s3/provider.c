@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* provider.c: the sources of credentials, and the cache. A source that is configured but fails
  * is an error, so a request is never signed with another identity by accident. */
-#include "store/s3/credentials.h"
-#include "store/remote/http.h"
+#include "store/remote/remote.h"
 #include "store/remote/secret.h"
+#include "store/remote/xml.h"
+#include "store/s3/credentials.h"
 #include "store/s3/sign.h"
-#include "store/s3/xml.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,17 +52,9 @@ struct s3_provider {
 
 /* ---- Helpers ------------------------------------------------------------------------- */
 
-/* An environment variable; NULL if it is unset or empty. */
 static const char *variable(const char *name)
 {
-    const char *value = getenv(name);
-    return value && value[0] ? value : NULL;
-}
-
-const char *s3_variable(const char *name, const char *other)
-{
-    const char *value = variable(name);
-    return value ? value : variable(other);
+    return remote_variable(name, NULL);
 }
 
 static enum hf_status read_whole_file(const char *path, struct buffer *to,
@@ -115,13 +107,13 @@ static enum hf_status request_endpoint(struct s3_provider *provider,
     http_perform(pool, &request, ANSWER_BYTES_MAX, &reply);
     provider->answered = reply.received;
     provider->date = reply.has_date && !reply.has_age ? reply.date : env_wall(provider->env);
-    struct s3_error_body body;
+    struct xml_error_body body;
     if (reply.outcome != HTTP_ANSWERED)
         error_set(error, HF_UNAVAILABLE, "%s", reply.error.why);
     else if (reply.status < 200 || reply.status > 299)
         error_set(error, reply.status >= 500 ? HF_UNAVAILABLE : HF_DENIED,
                   "the endpoint answered %d %s", reply.status,
-                  s3_xml_error(buffer_view(&reply.body), &body) ? body.code : "");
+                  xml_error(buffer_view(&reply.body), &body) ? body.code : "");
     else if (!buffer_append(to, buffer_view(&reply.body)))
         error_no_memory(error);
     else
@@ -388,14 +380,14 @@ static bool identity_form(struct s3_provider *provider, struct view token, struc
     char random[32];
     snprintf(random, sizeof random, "holdfast-%llx",
              (unsigned long long)env_random_u64(provider->env));
-    const struct s3_pair parameters[] = {
+    const struct http_pair parameters[] = {
         { VIEW("Action"), VIEW("AssumeRoleWithWebIdentity") },
         { VIEW("Version"), VIEW("2011-06-15") },
         { VIEW("RoleArn"), view_of(role) },
         { VIEW("RoleSessionName"), view_of(session ? session : random) },
         { VIEW("WebIdentityToken"), token },
     };
-    return s3_query(form, parameters, 5);
+    return http_query(form, parameters, 5);
 }
 
 static enum hf_status from_web_identity(struct s3_provider *provider,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remove.c: deletes objects, one by one or many with one request. If the reply names a key that was
  * not requested, the outcome of the whole batch is UNSURE. */
+#include "store/remote/xml.h"
 #include "store/s3/inside.h"
 #include "store/s3/xml.h"
 
@@ -11,15 +12,15 @@
 
 static void remove_one(struct s3_store *s3, struct delete_call *call)
 {
-    char space[S3_KEY_SPACE], etag[S3_ETAG_SPACE];
-    struct s3_request request = { .method = "DELETE", .writes = true };
-    request.deadline = s3_deadline(s3, call->deadline);
-    if (s3_key(s3, call->key, space, &request.key, &call->error) != HF_OK ||
+    char space[REMOTE_KEY_SPACE], etag[REMOTE_ETAG_SPACE];
+    struct remote_request request = { .method = "DELETE", .writes = true };
+    request.deadline = remote_deadline(&s3->remote, call->deadline);
+    if (remote_key(&s3->remote, call->key, space, &request.key, &call->error) != HF_OK ||
         s3_add_condition(s3, &request, &call->condition, etag, &call->error) != HF_OK)
         return;
     struct http_reply reply;
-    s3_send(s3, &request, /* again */ NULL, NULL, &reply, &call->error);
-    call->stamp = s3_stamp(&reply);
+    remote_send(&s3->remote, &request, /* again */ NULL, NULL, &reply, &call->error);
+    call->stamp = remote_stamp(&reply);
     http_reply_release(&reply);
     if (call->error.status == HF_NOT_FOUND && call->condition.kind == CONDITION_ALWAYS)
         error_clear(&call->error);
@@ -37,13 +38,13 @@ static void remove_failed(void *argument, struct view key, struct view code,
                           struct view message)
 {
     struct removal *removal = argument;
-    struct view own = { removal->s3->prefix, removal->s3->prefix_size };
+    struct view own = { removal->s3->remote.prefix, removal->s3->remote.prefix_size };
     bool known = false;
     struct view name = view_from(key, own.size);
     size_t count = view_starts_with(key, own) ? removal->count : 0;
     for (size_t i = 0; i < count; i++)
         if (removal->together[i] && view_equal(removal->calls[i].key, name)) {
-            s3_check_code(code, message, &removal->calls[i].error);
+            s3_check_code(removal->s3, code, message, &removal->calls[i].error);
             known = true;
         }
     removal->stray = removal->stray || !known;
@@ -56,12 +57,13 @@ static size_t choose_together(struct removal *removal)
     size_t chosen = 0;
     for (size_t i = 0; i < removal->count; i++) {
         const struct delete_call *call = &removal->calls[i];
-        char space[S3_KEY_SPACE];
+        char space[REMOTE_KEY_SPACE];
         struct view key;
         struct hf_error error;
-        removal->together[i] = call->condition.kind == CONDITION_ALWAYS &&
-                               s3_key(removal->s3, call->key, space, &key, &error) == HF_OK &&
-                               s3_xml_can_carry(key);
+        removal->together[i] =
+            call->condition.kind == CONDITION_ALWAYS &&
+            remote_key(&removal->s3->remote, call->key, space, &key, &error) == HF_OK &&
+            xml_can_carry(key);
         chosen += removal->together[i];
     }
     return chosen;
@@ -75,8 +77,9 @@ static bool write_delete_body(const struct removal *removal, struct buffer *body
         if (!removal->together[i])
             continue;
         buffer_append(body, VIEW("<Object><Key>"));
-        s3_xml_escape(body, (struct view){ removal->s3->prefix, removal->s3->prefix_size });
-        s3_xml_escape(body, removal->calls[i].key);
+        xml_escape(body, (struct view){ removal->s3->remote.prefix,
+                                        removal->s3->remote.prefix_size });
+        xml_escape(body, removal->calls[i].key);
         buffer_append(body, VIEW("</Key></Object>"));
     }
     return buffer_append(body, VIEW("</Delete>"));
@@ -90,7 +93,7 @@ static struct mono_time earliest_deadline(const struct removal *removal)
         if (deadline.us != 0 && (earliest.us == 0 || mono_before(deadline, earliest)))
             earliest = deadline;
     }
-    return s3_deadline(removal->s3, earliest);
+    return remote_deadline(&removal->s3->remote, earliest);
 }
 
 static void answer_together(struct removal *removal, const struct hf_error *error,
@@ -107,37 +110,37 @@ static void answer_together(struct removal *removal, const struct hf_error *erro
 static bool remove_together(struct removal *removal)
 {
     struct buffer body = BUFFER_INIT(DELETE_BYTES_MAX);
-    char md5[S3_MD5_TEXT_SIZE], hash[S3_HASH_TEXT_SIZE];
-    bool able = write_delete_body(removal, &body) && s3_content_md5(buffer_view(&body), md5);
+    char md5[HTTP_MD5_TEXT_SIZE], hash[S3_HASH_TEXT_SIZE];
+    bool able = write_delete_body(removal, &body) && http_content_md5(buffer_view(&body), md5);
     if (able) {
         struct http_source source = { buffer_view(&body), -1, 0, body.size };
         s3_payload_hash(source.bytes, hash);
-        struct s3_request request = { .method = "POST",
-                                      .source = &source,
-                                      .payload = hash,
-                                      .body_max = DELETE_BYTES_MAX,
-                                      .writes = true,
-                                      .deadline = earliest_deadline(removal) };
-        s3_add_parameter(&request, "delete", VIEW(""));
-        s3_add_header(&request, "content-md5", view_of(md5));
-        s3_add_header(&request, "content-type", VIEW("application/xml"));
+        struct remote_request request = { .method = "POST",
+                                          .source = &source,
+                                          .payload = hash,
+                                          .body_max = DELETE_BYTES_MAX,
+                                          .writes = true,
+                                          .deadline = earliest_deadline(removal) };
+        remote_add_parameter(&request, "delete", VIEW(""));
+        remote_add_header(&request, "content-md5", view_of(md5));
+        remote_add_header(&request, "content-type", VIEW("application/xml"));
         struct http_reply reply;
         struct hf_error error;
         enum hf_status status =
-            s3_send(removal->s3, &request, /* again */ NULL, NULL, &reply, &error);
+            remote_send(&removal->s3->remote, &request, /* again */ NULL, NULL, &reply, &error);
         able = status != HF_UNSUPPORTED && reply.status != 501 && reply.status != 405;
-        answer_together(removal, &error, s3_stamp(&reply));
+        answer_together(removal, &error, remote_stamp(&reply));
         if (status == HF_OK &&
             s3_xml_deleted(buffer_view(&reply.body), remove_failed, removal, &error) != HF_OK) {
             /* The store accepted the request, but it is unknown which keys were deleted. */
             error.status = HF_UNSURE;
-            answer_together(removal, &error, s3_stamp(&reply));
+            answer_together(removal, &error, remote_stamp(&reply));
         }
         if (removal->stray) {
             error_set(&error, HF_UNSURE,
                       "the store reported a failure for a key that was not requested; "
                       "it may be one of these under another name");
-            answer_together(removal, &error, s3_stamp(&reply));
+            answer_together(removal, &error, remote_stamp(&reply));
         }
         http_reply_release(&reply);
     }
@@ -167,6 +170,7 @@ void s3_remove(struct store *store, struct delete_call *calls, size_t count)
         chosen = 0;
     }
     if (chosen < count)
-        worker_pool_run(&s3->workers, s3->connections, count, remove_by_itself, &removal);
+        worker_pool_run(&s3->remote.workers, s3->remote.connections, count, remove_by_itself,
+                        &removal);
     free(removal.together);
 }

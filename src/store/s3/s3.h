@@ -12,13 +12,6 @@ enum s3_etag_form { S3_ETAG_UNKNOWN, S3_ETAG_QUOTED, S3_ETAG_BARE };
 /* Whether this store itself is an s3 store. False for a wrapper around one. */
 bool s3_is(const struct store *store);
 
-/* The address of a store that is reached over http on another machine, where anybody on the network
- * path can read and change the requests. NULL for any other store. */
-const char *s3_exposed_to(const struct store *store);
-
-/* Whether a host, with or without a port, is this machine. */
-bool host_is_loopback(struct view host);
-
 /* Determines the form, unless it is known, with one scratch object, which it then deletes. The
  * first put with if-match does this automatically. UNSUPPORTED if neither form works. */
 enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline,

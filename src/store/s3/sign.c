@@ -3,7 +3,6 @@
  * same bytes are signed and sent. */
 #include "store/s3/sign.h"
 
-#include "base/base64.h"
 #include "base/check.h"
 #include "base/parse.h"
 
@@ -24,65 +23,6 @@ void s3_date_text(struct wall_time now, char text[S3_DATE_SIZE + 1])
     text[size] = '\0';
 }
 
-/* ---- Encoding ------------------------------------------------------------------------ */
-
-static bool is_unreserved(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '-' || c == '.' || c == '_' || c == '~';
-}
-
-bool s3_encode(struct buffer *to, struct view text, bool keep_slash)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    if (!buffer_reserve(to, 3 * text.size))
-        return false;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-        if (is_unreserved(c) || (c == '/' && keep_slash)) {
-            to->data[to->size++] = c;
-            continue;
-        }
-        to->data[to->size++] = '%';
-        to->data[to->size++] = digits[(unsigned char)c >> 4];
-        to->data[to->size++] = digits[(unsigned char)c & 15];
-    }
-    return true;
-}
-
-/* By name, then by value. */
-static void sort_pairs(const struct s3_pair *pairs, size_t count, struct s3_pair *sorted)
-{
-    for (size_t i = 0; i < count; i++) {
-        size_t at = i;
-        for (; at > 0; at--) {
-            int order = view_compare(pairs[i].name, sorted[at - 1].name);
-            if (order == 0)
-                order = view_compare(pairs[i].value, sorted[at - 1].value);
-            if (order >= 0)
-                break;
-            sorted[at] = sorted[at - 1];
-        }
-        sorted[at] = pairs[i];
-    }
-}
-
-bool s3_query(struct buffer *to, const struct s3_pair *parameters, size_t count)
-{
-    struct s3_pair sorted[S3_QUERY_PARAMETERS_MAX];
-    if (count > S3_QUERY_PARAMETERS_MAX)
-        return false;
-    sort_pairs(parameters, count, sorted);
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            buffer_append_byte(to, '&');
-        s3_encode(to, sorted[i].name, /* keep_slash */ false);
-        buffer_append_byte(to, '=');
-        s3_encode(to, sorted[i].value, /* keep_slash */ false);
-    }
-    return !to->failed;
-}
-
 /* ---- Hashing ------------------------------------------------------------------------- */
 
 static struct view digest_view(const unsigned char digest[SHA256_SIZE])
@@ -95,15 +35,6 @@ void s3_payload_hash(struct view body, char text[S3_HASH_TEXT_SIZE])
     unsigned char digest[SHA256_SIZE];
     sha256(body, digest);
     hex_encode(digest, sizeof digest, text);
-}
-
-bool s3_content_md5(struct view body, char text[S3_MD5_TEXT_SIZE])
-{
-    unsigned char digest[MD5_SIZE];
-    if (!md5(body, digest))
-        return false;
-    base64_encode((struct view){ (const char *)digest, sizeof digest }, text);
-    return true;
 }
 
 /* ---- Signing ------------------------------------------------------------------------- */
@@ -141,7 +72,7 @@ static void append_header_value(struct buffer *to, struct view value)
     }
 }
 
-static void append_header_names(struct buffer *to, const struct s3_pair *sorted, size_t count)
+static void append_header_names(struct buffer *to, const struct http_pair *sorted, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
@@ -152,9 +83,9 @@ static void append_header_names(struct buffer *to, const struct s3_pair *sorted,
 
 bool s3_canonical_request(const struct s3_signing *signing, struct buffer *to)
 {
-    struct s3_pair sorted[S3_SIGNED_HEADERS_MAX];
+    struct http_pair sorted[S3_SIGNED_HEADERS_MAX];
     check(signing->header_count <= S3_SIGNED_HEADERS_MAX);
-    sort_pairs(signing->headers, signing->header_count, sorted);
+    http_sort_pairs(signing->headers, signing->header_count, sorted);
     buffer_append(to, signing->method);
     buffer_append_byte(to, '\n');
     buffer_append(to, signing->path);
@@ -201,7 +132,7 @@ static bool string_to_sign(const struct s3_signing *signing, struct buffer *to)
 bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
              struct buffer *to)
 {
-    struct s3_pair sorted[S3_SIGNED_HEADERS_MAX];
+    struct http_pair sorted[S3_SIGNED_HEADERS_MAX];
     struct buffer text = BUFFER_INIT(CANONICAL_BYTES_MAX);
     unsigned char digest[SHA256_SIZE];
     char signature[S3_HASH_TEXT_SIZE];
@@ -211,7 +142,7 @@ bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
     if (!ok)
         return false;
     hex_encode(digest, sizeof digest, signature);
-    sort_pairs(signing->headers, signing->header_count, sorted);
+    http_sort_pairs(signing->headers, signing->header_count, sorted);
     buffer_append(to, VIEW("AWS4-HMAC-SHA256 Credential="));
     buffer_append(to, signing->access_key);
     buffer_append_byte(to, '/');

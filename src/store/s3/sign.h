@@ -10,9 +10,9 @@
 #include "base/moment.h"
 #include "base/view.h"
 #include "store/remote/crypto.h"
+#include "store/remote/encode.h"
 
-#define S3_SIGNED_HEADERS_MAX   16
-#define S3_QUERY_PARAMETERS_MAX 16
+#define S3_SIGNED_HEADERS_MAX 16
 
 /* The value sent instead of the hash of an unhashed body, and the hash of an empty body. */
 #define S3_UNSIGNED_PAYLOAD "UNSIGNED-PAYLOAD"
@@ -23,26 +23,13 @@
 #define S3_DAY_SIZE  8
 void s3_date_text(struct wall_time now, char text[S3_DATE_SIZE + 1]);
 
-/* Percent-encodes every byte except letters, digits, "-", ".", "_", "~" and, on request, "/". */
-bool s3_encode(struct buffer *to, struct view text, bool keep_slash);
-
-/* A parameter of the query, or a header, whose name is lower-case. */
-struct s3_pair {
-    struct view name;
-    struct view value;
-};
-
-/* The query, encoded and sorted, without "?". False if memory runs out or there are too many
- * parameters. */
-bool s3_query(struct buffer *to, const struct s3_pair *parameters, size_t count);
-
 /* One request to sign. All its headers are signed; they must include `host` and `x-amz-date`,
  * in any order. */
 struct s3_signing {
     struct view method;
-    struct view path;  /* as s3_encode made it */
-    struct view query; /* as s3_query made it */
-    const struct s3_pair *headers;
+    struct view path;  /* as http_encode made it */
+    struct view query; /* as http_query made it */
+    const struct http_pair *headers;
     size_t header_count; /* at most S3_SIGNED_HEADERS_MAX */
     struct view payload; /* hexadecimal SHA-256, or S3_UNSIGNED_PAYLOAD */
     struct view date;    /* as s3_date_text made it */
@@ -70,9 +57,5 @@ bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
 /* The lower-case hexadecimal SHA-256 of a body. */
 #define S3_HASH_TEXT_SIZE (2 * SHA256_SIZE + 1)
 void s3_payload_hash(struct view body, char text[S3_HASH_TEXT_SIZE]);
-
-/* The value of Content-MD5. False if the system policy has disabled MD5. */
-#define S3_MD5_TEXT_SIZE 25
-bool s3_content_md5(struct view body, char text[S3_MD5_TEXT_SIZE]);
 
 #endif

@@ -7,8 +7,8 @@
 #include "base/parse.h"
 #include "file/bytes.h"
 #include "store/backends.h"
+#include "store/remote/remote.h"
 #include "store/remote/secret.h"
-#include "store/s3/s3.h"
 #include "store/server/plain.h"
 
 #include <errno.h>

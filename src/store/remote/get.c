@@ -2,7 +2,7 @@
 /* get.c: reads objects into memory or into a file, whole or in part. A body that is cut off is
  * requested again: in memory from its start, in a file from where it was cut off, and then only if
  * the object is still the same version. */
-#include "store/s3/inside.h"
+#include "store/remote/remote.h"
 #include "store/stream.h"
 #include "store/toolkit.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 struct reading {
-    struct s3_store *s3;
+    struct remote_store *remote;
     struct get_call *call;
     int fd;           /* -1: into call->body */
     size_t body_size; /* size of call->body at the start */
@@ -19,8 +19,8 @@ struct reading {
     bool begun;             /* the headers of the reply have been checked */
     bool refused;           /* by us; call->error contains the reason */
     char range[64];
-    char match[S3_ETAG_SPACE];
-    char none_match[S3_ETAG_SPACE];
+    char match[REMOTE_ETAG_SPACE];
+    char none_match[REMOTE_ETAG_SPACE];
 };
 
 static enum hf_status check_reply_headers(struct reading *reading,
@@ -73,12 +73,12 @@ static bool take_bytes(void *argument, const struct http_reply *reply, struct vi
                         : file_write_at(reading->fd, bytes, reading->arrived, &call->error);
     reading->refused = status != HF_OK;
     reading->arrived += bytes.size;
-    reading->moved = env_now(reading->s3->base.env);
+    reading->moved = env_now(reading->remote->base.env);
     return status == HF_OK;
 }
 
 /* Sets the range of the next request, after the bytes that have arrived. */
-static void set_next_range(struct reading *reading, struct s3_request *request)
+static void set_next_range(struct reading *reading, struct remote_request *request)
 {
     const struct get_call *call = reading->call;
     uint64_t from = call->offset + reading->arrived;
@@ -100,13 +100,13 @@ static uint64_t bytes_wanted(const struct get_call *call, uint64_t size)
     return call->length > 0 && call->length < behind ? call->length : behind;
 }
 
-static bool resume_reading(void *argument, struct s3_request *request)
+static bool resume_reading(void *argument, struct remote_request *request)
 {
     struct reading *reading = argument;
     struct get_call *call = reading->call;
     /* A stream's deadline is far away, so a stream that receives nothing must end sooner. */
-    struct span idle = mono_since(env_now(reading->s3->base.env), reading->moved);
-    if (idle.us >= reading->s3->time_out.us)
+    struct span idle = mono_since(env_now(reading->remote->base.env), reading->moved);
+    if (idle.us >= reading->remote->time_out.us)
         return false;
     if (reading->fd < 0)
         call->body->size = reading->body_size;
@@ -119,7 +119,7 @@ static bool resume_reading(void *argument, struct s3_request *request)
     /* The rest must come from the same version of the object. */
     request->header_count = 0;
     request->condition = CONDITION_MATCH;
-    s3_add_header(request, "if-match", s3_quoted(&call->info.etag, reading->match));
+    remote_add_header(request, "if-match", remote_quoted(&call->info.etag, reading->match));
     if (request->progress_total == 0)
         request->progress_total = call->info.size - call->offset;
     return true;
@@ -138,19 +138,20 @@ static void check_end(struct reading *reading, const struct http_reply *reply)
                   wanted);
 }
 
-static enum hf_status request_object(struct s3_store *s3, struct reading *reading,
-                                     struct s3_request *request)
+static enum hf_status request_object(struct remote_store *remote, struct reading *reading,
+                                     struct remote_request *request)
 {
     struct get_call *call = reading->call;
     struct http_reply reply;
     struct hf_error error;
     set_next_range(reading, request);
-    enum hf_status status = s3_send(s3, request, resume_reading, reading, &reply, &error);
-    call->stamp = s3_stamp(&reply);
+    enum hf_status status =
+        remote_send(remote, request, resume_reading, reading, &reply, &error);
+    call->stamp = remote_stamp(&reply);
     if (reply.status == 200 || reply.status == 206) {
-        env_mutex_lock(&s3->shared.mutex);
-        s3->shared.versioned = reply.has_version;
-        env_mutex_unlock(&s3->shared.mutex);
+        env_mutex_lock(&remote->shared.mutex);
+        remote->shared.versioned = reply.has_version;
+        env_mutex_unlock(&remote->shared.mutex);
     }
     if (status == HF_OK)
         begin_body(reading, &reply); /* an empty body never calls the sink */
@@ -166,31 +167,32 @@ static enum hf_status request_object(struct s3_store *s3, struct reading *readin
     return call->error.status;
 }
 
-static void stream_object(struct s3_store *s3, struct reading *reading,
+static void stream_object(struct remote_store *remote, struct reading *reading,
                           const struct progress *progress)
 {
     struct get_call *call = reading->call;
-    char space[S3_KEY_SPACE];
-    struct s3_request request = { .method = "GET", .progress = progress };
-    reading->s3 = s3;
-    reading->moved = env_now(s3->base.env);
-    if (s3_key(s3, call->key, space, &request.key, &call->error) != HF_OK)
+    char space[REMOTE_KEY_SPACE];
+    struct remote_request request = { .method = "GET", .progress = progress };
+    reading->remote = remote;
+    reading->moved = env_now(remote->base.env);
+    if (remote_key(remote, call->key, space, &request.key, &call->error) != HF_OK)
         return;
-    if (!s3_can_send_etag(&call->match) || !s3_can_send_etag(&call->none_match)) {
-        error_set(&call->error, HF_INVALID, "the ETag is not valid for S3");
+    if (!remote_can_send_etag(&call->match) || !remote_can_send_etag(&call->none_match)) {
+        error_set(&call->error, HF_INVALID, "the ETag is not valid for %s",
+                  remote->dialect->service);
         return;
     }
     uint64_t most = reading->fd < 0 ? call->body->max : OBJECT_BYTES_MAX;
-    request.deadline = s3_stream_deadline(s3, call->deadline, most, &request.stall);
+    request.deadline = remote_stream_deadline(remote, call->deadline, most, &request.stall);
     request.sink = (struct http_sink){ take_bytes, reading };
     if (call->match.size > 0) {
         request.condition = CONDITION_MATCH;
-        s3_add_header(&request, "if-match", s3_quoted(&call->match, reading->match));
+        remote_add_header(&request, "if-match", remote_quoted(&call->match, reading->match));
     }
     if (call->none_match.size > 0)
-        s3_add_header(&request, "if-none-match",
-                      s3_quoted(&call->none_match, reading->none_match));
-    enum hf_status status = request_object(s3, reading, &request);
+        remote_add_header(&request, "if-none-match",
+                          remote_quoted(&call->none_match, reading->none_match));
+    enum hf_status status = request_object(remote, reading, &request);
     if (status == HF_NOT_FOUND && call->match.size > 0)
         error_set(&call->error, HF_NOT_FOUND, "no such object");
     /* No range of an empty object is valid, not even one from its start: read it without a
@@ -198,13 +200,13 @@ static void stream_object(struct s3_store *s3, struct reading *reading,
     if (status == HF_INVALID && call->offset == 0 && call->length > 0 && !reading->refused) {
         uint64_t length = call->length;
         call->length = 0;
-        request_object(s3, reading, &request);
+        request_object(remote, reading, &request);
         call->length = length;
     }
 }
 
 struct get_batch {
-    struct s3_store *s3;
+    struct remote_store *remote;
     struct get_call *calls;
 };
 
@@ -213,22 +215,22 @@ static void get_nth(void *argument, size_t index)
     struct get_batch *batch = argument;
     struct get_call *call = &batch->calls[index];
     struct reading reading = { .call = call, .fd = -1, .body_size = call->body->size };
-    stream_object(batch->s3, &reading, /* progress */ NULL);
+    stream_object(batch->remote, &reading, /* progress */ NULL);
 }
 
-void s3_get(struct store *store, struct get_call *calls, size_t count)
+void remote_get(struct store *store, struct get_call *calls, size_t count)
 {
-    struct s3_store *s3 = s3_of(store);
-    struct get_batch batch = { s3, calls };
+    struct remote_store *remote = remote_of(store);
+    struct get_batch batch = { remote, calls };
     if (count == 1)
         get_nth(&batch, 0);
     else
-        worker_pool_run(&s3->workers, s3->connections, count, get_nth, &batch);
+        worker_pool_run(&remote->workers, remote->connections, count, get_nth, &batch);
 }
 
-void s3_get_file(struct store *store, struct get_call *call, int fd,
-                 const struct progress *progress)
+void remote_get_file(struct store *store, struct get_call *call, int fd,
+                     const struct progress *progress)
 {
     struct reading reading = { .call = call, .fd = fd };
-    stream_object(s3_of(store), &reading, progress);
+    stream_object(remote_of(store), &reading, progress);
 }

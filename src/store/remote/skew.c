@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* skew.c: the time to sign with. S3 refuses a request if the time in its signature differs from its
+/* skew.c: the time to sign with. A service refuses a request if the time in its signature differs from its
  * own by more than 15 minutes. Many machines have a wrong wall clock, such as boards without a
  * battery and guests that were suspended. So requests are signed with the store's own time, taken
  * from its replies and advanced by the boot-time clock, which never jumps.
@@ -7,8 +7,8 @@
  * This time is only for signatures. src/doc/clock.c decides whether a lease has ended, and knows
  * how far off each date may be. */
 #include "base/parse.h"
-#include "store/s3/inside.h"
-#include "store/s3/xml.h"
+#include "store/remote/remote.h"
+#include "store/remote/xml.h"
 
 #include <stdlib.h>
 
@@ -18,15 +18,15 @@
 /* If a reply took longer than this, its date may be from its start or from its end. */
 #define DATED_WITHIN SPAN_S(60)
 
-struct wall_time s3_signing_time(struct s3_store *s3)
+struct wall_time remote_signing_time(struct remote_store *remote)
 {
-    env_mutex_lock(&s3->shared.mutex);
-    bool known = s3->shared.time_known;
-    int64_t offset_us = s3->shared.time_offset_us;
-    env_mutex_unlock(&s3->shared.mutex);
+    env_mutex_lock(&remote->shared.mutex);
+    bool known = remote->shared.time_known;
+    int64_t offset_us = remote->shared.time_offset_us;
+    env_mutex_unlock(&remote->shared.mutex);
     if (!known)
-        return env_wall(s3->base.env);
-    return (struct wall_time){ env_now(s3->base.env).us + offset_us };
+        return env_wall(remote->base.env);
+    return (struct wall_time){ env_now(remote->base.env).us + offset_us };
 }
 
 static bool is_dated(const struct http_reply *reply)
@@ -34,21 +34,21 @@ static bool is_dated(const struct http_reply *reply)
     return reply->outcome == HTTP_ANSWERED && reply->has_date && !reply->has_age;
 }
 
-void s3_learn_time(struct s3_store *s3, const struct http_reply *reply)
+void remote_learn_time(struct remote_store *remote, const struct http_reply *reply)
 {
     if (!is_dated(reply) || mono_since(reply->received, reply->sent).us > DATED_WITHIN.us)
         return;
-    env_mutex_lock(&s3->shared.mutex);
+    env_mutex_lock(&remote->shared.mutex);
     /* Once the store has refused its own dates, they are no longer used: a proxy may write them. */
-    if (!s3->shared.dates_refused) {
-        s3->shared.time_known = true;
-        s3->shared.time_offset_us = reply->date.us - reply->received.us;
+    if (!remote->shared.dates_refused) {
+        remote->shared.time_known = true;
+        remote->shared.time_offset_us = reply->date.us - reply->received.us;
     }
-    env_mutex_unlock(&s3->shared.mutex);
+    env_mutex_unlock(&remote->shared.mutex);
 }
 
-bool s3_store_time(const struct http_reply *reply, const struct s3_error_body *body,
-                   struct wall_time *ret_time)
+bool remote_store_time(const struct http_reply *reply, const struct xml_error_body *body,
+                       struct wall_time *ret_time)
 {
     struct hf_error ignored;
     if (body->server_time[0] &&
@@ -66,39 +66,39 @@ static struct span apart(struct wall_time a, struct wall_time b)
 
 /* Not every store says explicitly that it has refused the time. A refusal whose date is far from
  * our signature's time may have that reason. */
-static bool refused_for_time(const struct s3_request *request, const struct http_reply *reply,
-                             const struct s3_error_body *body)
+static bool refused_for_time(const struct remote_request *request,
+                             const struct http_reply *reply, const struct xml_error_body *body)
 {
     struct wall_time theirs;
-    if (s3_is_skew_code(body->code))
+    if (remote_is_skew_code(body->code))
         return true;
     return (reply->status == 401 || reply->status == 403) &&
-           s3_store_time(reply, body, &theirs) &&
+           remote_store_time(reply, body, &theirs) &&
            apart(theirs, request->signed_at).us > CLEARLY_APART.us;
 }
 
 /* If a store refuses a signature with the time that it reported, that time is wrong (a proxy
  * may have written it), and only the wall clock is left. Dates that the refusal itself
  * contradicts are not trusted either. */
-bool s3_correct_time(struct s3_store *s3, const struct s3_request *request,
-                     const struct http_reply *reply)
+bool remote_correct_time(struct remote_store *remote, const struct remote_request *request,
+                         const struct http_reply *reply)
 {
-    struct s3_error_body body;
+    struct xml_error_body body;
     struct wall_time next = request->signed_at;
     if (reply->outcome != HTTP_ANSWERED || reply->status < 400 || reply->status > 403)
         return false;
-    s3_xml_error(buffer_view(&reply->body), &body);
+    xml_error(buffer_view(&reply->body), &body);
     if (!refused_for_time(request, reply, &body))
         return false;
-    bool told =
-        s3_store_time(reply, &body, &next) && apart(next, request->signed_at).us > SPAN_S(1).us;
+    bool told = remote_store_time(reply, &body, &next) &&
+                apart(next, request->signed_at).us > SPAN_S(1).us;
     if (!told)
-        next = env_wall(s3->base.env);
+        next = env_wall(remote->base.env);
     bool contradicted = is_dated(reply) && apart(next, reply->date).us > CLEARLY_APART.us;
-    env_mutex_lock(&s3->shared.mutex);
-    s3->shared.time_known = told;
-    s3->shared.time_offset_us = next.us - reply->received.us;
-    s3->shared.dates_refused = s3->shared.dates_refused || !told || contradicted;
-    env_mutex_unlock(&s3->shared.mutex);
+    env_mutex_lock(&remote->shared.mutex);
+    remote->shared.time_known = told;
+    remote->shared.time_offset_us = next.us - reply->received.us;
+    remote->shared.dates_refused = remote->shared.dates_refused || !told || contradicted;
+    env_mutex_unlock(&remote->shared.mutex);
     return apart(next, request->signed_at).us > SPAN_S(1).us;
 }

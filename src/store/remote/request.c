@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c: builds the URL and the headers of a request, sends it, and decides when to retry. A
+ * write that may have taken effect is never sent again. */
+#include "base/check.h"
+#include "store/remote/remote.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TRIES_MAX      6
+#define PAUSE_FIRST_MS 50
+#define PAUSE_MAX_MS   2000
+
+void remote_add_parameter(struct remote_request *request, const char *name, struct view value)
+{
+    check(request->parameter_count < 8);
+    request->parameters[request->parameter_count++] =
+        (struct http_pair){ view_of(name), value };
+}
+
+void remote_add_header(struct remote_request *request, const char *name, struct view value)
+{
+    check(request->header_count < REMOTE_EXTRA_HEADERS_MAX);
+    request->headers[request->header_count++] = (struct http_pair){ view_of(name), value };
+}
+
+struct mono_time remote_deadline(struct remote_store *remote, struct mono_time asked)
+{
+    return asked.us != 0 ? asked : mono_add(env_now(remote->base.env), remote->time_out);
+}
+
+#define SLOW_LINE_BYTES_A_SECOND (256 * KIB)
+
+struct mono_time remote_stream_deadline(struct remote_store *remote, struct mono_time asked,
+                                        uint64_t bytes, struct span *ret_stall)
+{
+    struct mono_time deadline = remote_deadline(remote, asked);
+    *ret_stall = SPAN_US(0);
+    if (bytes < MIB)
+        return deadline;
+    *ret_stall = remote->time_out;
+    return asked.us != 0 ? asked : mono_add(deadline, SPAN_S(bytes / SLOW_LINE_BYTES_A_SECOND));
+}
+
+/* ---- The text of a request ----------------------------------------------------------- */
+
+void wire_end_text(struct remote_wire *wire)
+{
+    buffer_append_byte(&wire->text, '\0');
+}
+
+void wire_open_line(struct remote_wire *wire, struct view name)
+{
+    check(wire->line_count < HTTP_HEADERS_MAX);
+    wire->lines[wire->line_count++] = wire->text.size;
+    buffer_append(&wire->text, name);
+    buffer_append(&wire->text, VIEW(": "));
+}
+
+void wire_line(struct remote_wire *wire, struct view name, struct view value)
+{
+    wire_open_line(wire, name);
+    buffer_append(&wire->text, value);
+    wire_end_text(wire);
+}
+
+void wire_url(struct remote_wire *wire, const struct remote_store *remote,
+              const struct remote_request *request, struct view raw_query)
+{
+    wire->url = wire->text.size;
+    buffer_append(&wire->text, view_of(remote->origin));
+    wire->path = wire->text.size;
+    buffer_append(&wire->text, view_of(remote->root));
+    if (request->key.size > 0 || remote->root[0] == '\0')
+        buffer_append_byte(&wire->text, '/');
+    http_encode(&wire->text, request->key, /* keep_slash */ true);
+    wire->path_size = wire->text.size - wire->path;
+    if (request->parameter_count > 0 || raw_query.size > 0)
+        buffer_append_byte(&wire->text, '?');
+    wire->query = wire->text.size;
+    http_query(&wire->text, request->parameters, request->parameter_count);
+    if (request->parameter_count > 0 && raw_query.size > 0)
+        buffer_append_byte(&wire->text, '&');
+    buffer_append(&wire->text, raw_query);
+    wire->query_size = wire->text.size - wire->query;
+    wire_end_text(wire);
+}
+
+/* ---- Sending ------------------------------------------------------------------------- */
+
+void wire_send(struct remote_store *remote, const struct remote_request *request,
+               const struct remote_wire *wire, struct http_reply *reply)
+{
+    const char *lines[HTTP_HEADERS_MAX];
+    for (size_t i = 0; i < wire->line_count; i++)
+        lines[i] = wire->text.data + wire->lines[i];
+    struct http_request http = {
+        .method = request->method,
+        .url = wire->text.data + wire->url,
+        .headers = lines,
+        .header_count = wire->line_count,
+        .source = request->source,
+        .sink = request->sink,
+        .deadline = request->deadline,
+        .stall = request->stall,
+        .may_send_again = !request->writes,
+        .progress = request->progress,
+        .progress_base = request->progress_base,
+        .progress_total = request->progress_total,
+    };
+    http_perform(remote->pool, &http,
+                 request->body_max ? request->body_max : HTTP_ERROR_BODY_MAX, reply);
+}
+
+/* Shorter strings are not treated as secrets. */
+#define SECRET_BYTES_MIN 8
+
+static void hide_text(char *text, size_t size, const char *secret)
+{
+    size_t length = strlen(secret);
+    char *found = length < SECRET_BYTES_MIN || size == 0 ? NULL : text;
+    while (found && (found = memmem(found, size - (size_t)(found - text), secret, length)))
+        memset(found, '*', length);
+}
+
+void remote_hide(struct http_reply *reply, const char *secret)
+{
+    if (reply->status >= 200 && reply->status < 300)
+        return;
+    hide_text(reply->body.data, reply->body.size, secret);
+    hide_text(reply->location, sizeof reply->location, secret);
+}
+
+static void send_once(struct remote_store *remote, struct remote_request *request,
+                      struct http_reply *reply)
+{
+    *reply = (struct http_reply){ .outcome = HTTP_NOT_SENT };
+    remote->dialect->send(remote, request, reply);
+}
+
+/* False if the deadline leaves no time for the pause. */
+static bool pause_before(struct remote_store *remote, int tries, struct mono_time deadline)
+{
+    int64_t most_ms = (int64_t)PAUSE_FIRST_MS << tries;
+    struct span pause =
+        env_jitter(remote->base.env, SPAN_MS(most_ms < PAUSE_MAX_MS ? most_ms : PAUSE_MAX_MS));
+    struct mono_time until = mono_add(env_now(remote->base.env), pause);
+    if (!mono_before(until, deadline))
+        return false;
+    env_sleep_until(remote->base.env, until);
+    return true;
+}
+
+enum hf_status remote_send(struct remote_store *remote, const struct remote_request *request,
+                           bool (*again)(void *argument, struct remote_request *request),
+                           void *argument, struct http_reply *reply, struct hf_error *error)
+{
+    struct remote_request attempt = *request;
+    int tries = 0;
+    for (;; tries++) {
+        struct remote_advice advice;
+        send_once(remote, &attempt, reply);
+        if (remote_correct_time(remote, &attempt, reply)) { /* again, with the store's time */
+            http_reply_release(reply);
+            send_once(remote, &attempt, reply);
+        }
+        remote_learn_time(remote, reply);
+        remote_check_reply(remote, &attempt, reply, &advice, error);
+        if (advice.distrust)
+            remote->dialect->distrust(remote);
+        /* A write may have taken effect although its answer was lost, so it is not sent again. The
+         * caller must first read the object. Repeatable writes change no object. */
+        if (!advice.again || (attempt.writes && !attempt.repeatable) || tries + 1 == TRIES_MAX)
+            break;
+        if (!retry_budget_take(&remote->base.budget, env_now(remote->base.env)) ||
+            !pause_before(remote, tries, attempt.deadline) ||
+            (again && !again(argument, &attempt)))
+            break;
+        http_reply_release(reply);
+    }
+    if (tries > 0 && retry_is_answered(error->status))
+        retry_budget_refund(&remote->base.budget);
+    return error->status;
+}
