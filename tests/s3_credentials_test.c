@@ -81,8 +81,8 @@ static void json_is_read(void **state)
     assert_string_equal(found.access_key, "a");
     assert_string_equal(found.secret, "s/");
     assert_string_equal(found.token, "");
-    assert_true(found.ends);
-    assert_true(found.expires.us == INT64_C(1770372000) * 1000000);
+    assert_true(found.life.ends);
+    assert_true(found.life.expires.us == INT64_C(1770372000) * 1000000);
     static const char *const bad[] = {
         "",
         "[]",

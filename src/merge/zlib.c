@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* zlib.c: zlib, loaded when the first gzip file is read or written. The functions that we call are
- * defined here under their own names and pass each call on (see src/store/remote/curl.c). All but the
- * first of each direction may be called only after it has succeeded. */
+ * defined here under their own names and pass each call on (see src/store/remote/curl.c). All but
+ * the first of each direction may be called only after it has succeeded. */
 #define ZLIB_CONST
 #include "file/library.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote.h: what the stores on the network (s3, azure) share: the URL's endpoint and limits, keys
- * under a prefix, requests with retries, the meaning of a reply, the time in signatures, and reading
- * objects.
+ * under a prefix, requests with retries, the meaning of a reply, the time in signatures, and
+ * reading objects.
  *
  * A back end is a remote_store with a dialect: how it signs a request, and which refusals only its
  * service sends. The rules for replies are in docs/design.md section 3, and are the same for all: a
@@ -99,8 +99,8 @@ const char *remote_exposed_to(const struct store *store);
 
 /* ---- Keys and ETags (remote.c) ------------------------------------------------------- */
 
-/* Writes the key to `space`, in the form in which it is sent, and returns it. INVALID if the service
- * cannot store such a key. */
+/* Writes the key to `space`, in the form in which it is sent, and returns it. INVALID if the
+ * service cannot store such a key. */
 #define REMOTE_KEY_SPACE (2 * KEY_BYTES_MAX)
 enum hf_status remote_key(struct remote_store *remote, struct view key,
                           char space[REMOTE_KEY_SPACE], struct view *ret_key,

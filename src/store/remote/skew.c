@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* skew.c: the time to sign with. A service refuses a request if the time in its signature differs from its
- * own by more than 15 minutes. Many machines have a wrong wall clock, such as boards without a
- * battery and guests that were suspended. So requests are signed with the store's own time, taken
- * from its replies and advanced by the boot-time clock, which never jumps.
+/* skew.c: the time to sign with. S3 and Azure refuse a request if the time in its signature differs
+ * from their own by more than 15 minutes. Many machines have a wrong wall clock, such as boards
+ * without a battery and guests that were suspended. So requests are signed with the store's own
+ * time, taken from its replies and advanced by the boot-time clock, which never jumps.
  *
  * This time is only for signatures. src/doc/clock.c decides whether a lease has ended, and knows
  * how far off each date may be. */

@@ -28,7 +28,7 @@ static enum hf_status copy_keys(struct view access_key, struct view secret, stru
                                 struct s3_credentials *ret_credentials, struct hf_error *error)
 {
     struct s3_credentials *to = ret_credentials;
-    to->ends = false;
+    to->life.ends = false;
     if (access_key.size == 0 || secret.size == 0)
         return error_set(error, HF_INVALID, "an access key or its secret is missing");
     if (!copy_printable(to->access_key, sizeof to->access_key, access_key) ||
@@ -45,11 +45,11 @@ static enum hf_status copy_expiration(struct view expiration,
 {
     if (expiration.size == 0)
         return error_clear(error);
-    if (parse_time(expiration, &credentials->expires, error) != HF_OK) {
+    if (parse_time(expiration, &credentials->life.expires, error) != HF_OK) {
         error_prefix(error, "invalid expiration of the credentials");
         return error->status;
     }
-    credentials->ends = true;
+    credentials->life.ends = true;
     return HF_OK;
 }
 

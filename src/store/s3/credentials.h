@@ -4,18 +4,17 @@
 #ifndef STORE_S3_CREDENTIALS_H
 #define STORE_S3_CREDENTIALS_H
 
-#include "store/store.h"
+#include "store/remote/provider.h"
 
 #define S3_ACCESS_KEY_MAX 128
 #define S3_SECRET_MAX     256
 #define S3_TOKEN_MAX      (8 * KIB)
 
 struct s3_credentials {
+    struct credentials_life life;
     char access_key[S3_ACCESS_KEY_MAX + 1];
     char secret[S3_SECRET_MAX + 1];
     char token[S3_TOKEN_MAX + 1]; /* empty: none */
-    bool ends;                    /* at `expires`, by the issuer's clock */
-    struct wall_time expires;
 };
 
 /* A parser for each source. The parsers do no I/O, so that they can be tested and fuzzed. */

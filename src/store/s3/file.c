@@ -7,6 +7,7 @@
  * sent, the bytes on the wire would have a form that several stores do not understand. */
 #include "base/check.h"
 #include "base/parse.h"
+#include "store/remote/parts.h"
 #include "store/remote/xml.h"
 #include "store/s3/inside.h"
 #include "store/stream.h"
@@ -15,12 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MULTIPART_BYTES_MIN (64 * (uint64_t)MIB)
-#define PART_BYTES_MIN      (16 * (uint64_t)MIB)
-#define PARTS_MAX           10000
-#define PARTS_AT_ONCE       8
-#define COMPLETE_BYTES_MAX  (4 * MIB)
-#define UPLOAD_ID_MAX       1024
+#define PARTS_MAX          10000
+#define COMPLETE_BYTES_MAX (4 * MIB)
+#define UPLOAD_ID_MAX      1024
 
 /* ---- The hash of a piece of a file --------------------------------------------------- */
 
@@ -73,65 +71,18 @@ struct upload {
     struct s3_store *s3;
     struct put_call *call;
     struct view key;
-    int fd;
-    uint64_t size;
-    uint64_t part_size;
-    size_t part_count;
+    struct parts parts;
     struct etag *etags; /* one per part */
     char id[UPLOAD_ID_MAX + 1];
     char mark[24]; /* in the object's metadata, to recognise our upload */
-    const struct progress *progress;
-    struct {
-        struct env_mutex mutex; /* guards the other members of this struct */
-        uint64_t done;
-        struct hf_error error; /* of the first part that failed */
-    } shared;
 };
 
-/* The progress of one part, as last reported. */
-struct part_progress {
-    struct upload *upload;
-    uint64_t done;
-};
-
-static bool report_part_progress(void *argument, uint64_t done, uint64_t total)
+static enum hf_status send_part(void *argument, size_t index, const struct http_source *source,
+                                const struct progress *progress, struct hf_error *error)
 {
-    struct part_progress *part = argument;
-    struct upload *upload = part->upload;
-    (void)total;
-    env_mutex_lock(&upload->shared.mutex);
-    upload->shared.done += done - part->done; /* a restarted part subtracts its bytes */
-    part->done = done;
-    bool go_on = upload->shared.error.status == HF_OK &&
-                 progress_step(upload->progress, upload->shared.done, upload->size,
-                               &upload->shared.error);
-    env_mutex_unlock(&upload->shared.mutex);
-    return go_on;
-}
-
-static void fail_upload(struct upload *upload, const struct hf_error *error)
-{
-    env_mutex_lock(&upload->shared.mutex);
-    if (upload->shared.error.status == HF_OK)
-        upload->shared.error = *error;
-    env_mutex_unlock(&upload->shared.mutex);
-}
-
-static bool has_failed(struct upload *upload)
-{
-    env_mutex_lock(&upload->shared.mutex);
-    bool failed = upload->shared.error.status != HF_OK;
-    env_mutex_unlock(&upload->shared.mutex);
-    return failed;
-}
-
-static enum hf_status send_part(struct upload *upload, size_t index,
-                                const struct http_source *source, struct hf_error *error)
-{
+    struct upload *upload = argument;
     struct s3_store *s3 = upload->s3;
     char number[24], hash[S3_HASH_TEXT_SIZE];
-    struct part_progress part = { upload, 0 };
-    struct progress progress = { report_part_progress, &part };
     if (hash_source(s3, source, hash, error) != HF_OK)
         return error->status;
     snprintf(number, sizeof number, "%zu", index + 1);
@@ -141,7 +92,7 @@ static enum hf_status send_part(struct upload *upload, size_t index,
                                       .payload = hash,
                                       .writes = true,
                                       .repeatable = true,
-                                      .progress = &progress };
+                                      .progress = progress };
     request.deadline = remote_stream_deadline(&s3->remote, upload->call->deadline, source->size,
                                               &request.stall);
     remote_add_parameter(&request, "partNumber", view_of(number));
@@ -153,24 +104,6 @@ static enum hf_status send_part(struct upload *upload, size_t index,
     upload->etags[index] = reply.etag;
     http_reply_release(&reply);
     return error->status;
-}
-
-static void put_part(void *argument, size_t index)
-{
-    struct upload *upload = argument;
-    struct hf_error error;
-    if (has_failed(upload))
-        return;
-    uint64_t offset = index * upload->part_size;
-    uint64_t left = upload->size - offset;
-    struct http_source source = { .fd = upload->fd,
-                                  .offset = offset,
-                                  .size = left < upload->part_size ? left : upload->part_size };
-    if (send_part(upload, index, &source, &error) != HF_OK) {
-        if (error.status == HF_UNSURE) /* a part alone changes nothing */
-            error.status = HF_UNAVAILABLE;
-        fail_upload(upload, &error);
-    }
 }
 
 static enum hf_status begin_upload(struct upload *upload)
@@ -221,7 +154,7 @@ static bool write_part_list(const struct upload *upload, struct buffer *body)
     char space[REMOTE_ETAG_SPACE];
     buffer_append(body, VIEW("<CompleteMultipartUpload "
                              "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"));
-    for (size_t i = 0; i < upload->part_count; i++) {
+    for (size_t i = 0; i < upload->parts.count; i++) {
         buffer_print(body, "<Part><PartNumber>%zu</PartNumber><ETag>", i + 1);
         xml_escape(body, remote_quoted(&upload->etags[i], space));
         buffer_append(body, VIEW("</ETag></Part>"));
@@ -282,8 +215,8 @@ static void finish_upload(struct upload *upload)
     struct remote_request request = {
         .method = "POST", .key = upload->key, .source = &source, .payload = hash, .writes = true
     };
-    request.deadline = remote_stream_deadline(&upload->s3->remote, call->deadline, upload->size,
-                                              &request.stall);
+    request.deadline = remote_stream_deadline(&upload->s3->remote, call->deadline,
+                                              upload->parts.size, &request.stall);
     remote_add_parameter(&request, "uploadId", view_of(upload->id));
     remote_add_header(&request, "content-type", VIEW("application/xml"));
     struct http_reply reply;
@@ -299,39 +232,27 @@ static void put_in_parts(struct s3_store *s3, struct put_call *call, int fd, uin
                          const struct progress *progress)
 {
     struct upload *upload = calloc(1, sizeof *upload);
-    uint64_t part_size = (size + PARTS_MAX - 1) / PARTS_MAX;
-    if (part_size < PART_BYTES_MIN)
-        part_size = PART_BYTES_MIN;
-    size_t count = (size_t)((size + part_size - 1) / part_size);
-    struct etag *etags = calloc(count, sizeof *etags);
+    struct parts parts = { .remote = &s3->remote,
+                           .fd = fd,
+                           .progress = progress,
+                           .send = send_part,
+                           .argument = upload };
+    parts_divide(&parts, size, PARTS_MAX);
+    struct etag *etags = calloc(parts.count, sizeof *etags);
     char space[REMOTE_KEY_SPACE];
     if (!upload || !etags) {
         error_no_memory(&call->error);
         goto out;
     }
-    *upload = (struct upload){ .s3 = s3,
-                               .call = call,
-                               .fd = fd,
-                               .size = size,
-                               .part_size = part_size,
-                               .part_count = count,
-                               .etags = etags,
-                               .progress = progress };
+    *upload = (struct upload){ .s3 = s3, .call = call, .parts = parts, .etags = etags };
     if (remote_key(&s3->remote, call->key, space, &upload->key, &call->error) != HF_OK ||
         begin_upload(upload) != HF_OK)
         goto out;
-    env_mutex_init(s3->remote.base.env, &upload->shared.mutex);
-    size_t width =
-        s3->remote.connections < PARTS_AT_ONCE ? s3->remote.connections : PARTS_AT_ONCE;
-    worker_pool_run(&s3->remote.workers, width, count, put_part, upload);
-    if (upload->shared.error.status == HF_OK)
+    if (parts_send(&upload->parts, &call->error) == HF_OK)
         finish_upload(upload);
-    else
-        call->error = upload->shared.error;
     /* After UNSURE the upload may have completed, or may still do so: do not abort it. */
     if (call->error.status != HF_OK && call->error.status != HF_UNSURE)
         abort_upload(upload);
-    env_mutex_release(&upload->shared.mutex);
 out:
     free(etags);
     free(upload);
@@ -356,7 +277,7 @@ void s3_put_file(struct store *store, struct put_call *call, int fd,
                   conditional ? " with a condition: the S3 limit is 5 GiB" : "");
         return;
     }
-    if (!conditional && source.size > MULTIPART_BYTES_MIN)
+    if (!conditional && source.size > PARTS_FILE_BYTES_MIN)
         put_in_parts(s3, call, fd, source.size, progress);
     else if (hash_source(s3, &source, hash, &call->error) == HF_OK)
         s3_put_source(s3, call, &source, hash, /* md5 */ NULL, progress);

@@ -1,126 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* provider.c: the sources of credentials, and the cache. A source that is configured but fails
- * is an error, so a request is never signed with another identity by accident. */
+/* provider.c: the sources of credentials for S3. A source that is configured but fails is an error,
+ * so a request is never signed with another identity by accident. */
+#include "store/remote/provider.h"
+#include "store/remote/encode.h"
 #include "store/remote/remote.h"
 #include "store/remote/secret.h"
-#include "store/remote/xml.h"
 #include "store/s3/credentials.h"
-#include "store/s3/sign.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define FILE_BYTES_MAX   (1 * MIB)
-#define ANSWER_BYTES_MAX (64 * KIB)
-
-/* Credentials are fetched again this long before they expire. */
-#define REFRESH_BEFORE SPAN_S(300)
-
-/* The shortest time between two searches, after the store has refused the credentials or an
- * endpoint has failed. */
-#define LOOK_AGAIN_AFTER SPAN_S(5)
-
-#define METADATA_TIME_OUT SPAN_S(2)
-#define IDENTITY_TIME_OUT SPAN_S(10)
+#define FILE_BYTES_MAX (1 * MIB)
 
 struct s3_provider {
-    struct env *env;
-    char *ca_file;
+    struct provider cache;
     char profile[128]; /* empty: as in the environment */
     char region[64];
-    /* Used only by the task that fetches. */
-    struct mono_time deadline;
-    struct mono_time answered; /* when the endpoint's reply arrived, ... */
-    struct wall_time date;     /* ... and its date, or our wall clock's */
-    struct {
-        struct env_mutex mutex; /* guards the other members of this struct */
-        struct env_cond fetched;
-        bool fetching;
-        bool have;
-        struct mono_time ends_at; /* if they end */
-        bool distrusted;
-        struct mono_time looked_at;
-        struct hf_error failure;            /* of the last search */
-        bool cut_short;                     /* the search hit the deadline of its caller */
-        struct s3_credentials *credentials; /* in secret memory */
-    } shared;
 };
-
-/* ---- Helpers ------------------------------------------------------------------------- */
 
 static const char *variable(const char *name)
 {
     return remote_variable(name, NULL);
-}
-
-static enum hf_status read_whole_file(const char *path, struct buffer *to,
-                                      struct hf_error *error)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR
-                   ? error_set(error, HF_NOT_FOUND, "no such file: %s", path)
-                   : error_cannot_open(error, errno, path);
-    struct stat st;
-    ssize_t got = 1;
-    /* Reserve the whole size first: growing the buffer would leave copies of the secret in
-     * memory. */
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < (off_t)to->max)
-        buffer_reserve(to, (size_t)st.st_size + 1);
-    while (got > 0 && buffer_reserve(to, 1)) {
-        got = read(fd, to->data + to->size, to->capacity - to->size - 1);
-        if (got < 0 && errno == EINTR)
-            got = 1;
-        else if (got > 0)
-            to->size += (size_t)got;
-    }
-    int failed = got < 0 ? errno : 0;
-    close(fd);
-    if (failed)
-        return error_cannot_open(error, failed, path);
-    return to->failed ? error_set(error, HF_INVALID, "%s is too large", path)
-                      : error_clear(error);
-}
-
-/* One request to an endpoint. OK only for a 2xx status. Appends the body of the answer to `to`. */
-static enum hf_status request_endpoint(struct s3_provider *provider,
-                                       const struct http_request *asked, bool metadata,
-                                       struct buffer *to, struct hf_error *error)
-{
-    struct http_options options = { .connections = 1,
-                                    .connect_time_out = metadata ? SPAN_S(1) : SPAN_S(5),
-                                    .ca_file = provider->ca_file,
-                                    .no_proxy = metadata };
-    struct http_pool *pool;
-    if (http_pool_open(provider->env, &options, &pool, error) != HF_OK)
-        return error->status;
-    struct http_request request = *asked;
-    request.deadline =
-        mono_add(env_now(provider->env), metadata ? METADATA_TIME_OUT : IDENTITY_TIME_OUT);
-    if (mono_before(provider->deadline, request.deadline))
-        request.deadline = provider->deadline;
-    struct http_reply reply;
-    http_perform(pool, &request, ANSWER_BYTES_MAX, &reply);
-    provider->answered = reply.received;
-    provider->date = reply.has_date && !reply.has_age ? reply.date : env_wall(provider->env);
-    struct xml_error_body body;
-    if (reply.outcome != HTTP_ANSWERED)
-        error_set(error, HF_UNAVAILABLE, "%s", reply.error.why);
-    else if (reply.status < 200 || reply.status > 299)
-        error_set(error, reply.status >= 500 ? HF_UNAVAILABLE : HF_DENIED,
-                  "the endpoint answered %d %s", reply.status,
-                  xml_error(buffer_view(&reply.body), &body) ? body.code : "");
-    else if (!buffer_append(to, buffer_view(&reply.body)))
-        error_no_memory(error);
-    else
-        error_clear(error);
-    secret_buffer_release(&reply.body);
-    http_pool_close(pool);
-    return error->status;
 }
 
 /* ---- The sources: OK, NOT_FOUND to try the next, or a failure ------------------------- */
@@ -148,7 +48,7 @@ static enum hf_status from_environment(struct s3_provider *provider,
     snprintf(to->access_key, sizeof to->access_key, "%s", access_key);
     snprintf(to->secret, sizeof to->secret, "%s", secret);
     snprintf(to->token, sizeof to->token, "%s", token ? token : "");
-    to->ends = false;
+    to->life.ends = false;
     return error_clear(error);
 }
 
@@ -175,7 +75,7 @@ static enum hf_status from_shared_file(const char *path, struct view profile, bo
                                        struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
-    enum hf_status status = read_whole_file(path, &text, error);
+    enum hf_status status = provider_read_file(path, &text, error);
     const char *way = NULL;
     if (status == HF_OK && s3_ini_has_profile(buffer_view(&text), profile, &way))
         *there = true;
@@ -245,7 +145,7 @@ static enum hf_status container_token(char *line, size_t size, struct hf_error *
     const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
     struct buffer text = BUFFER_INIT(S3_TOKEN_MAX);
     line[0] = '\0';
-    if (path && read_whole_file(path, &text, error) != HF_OK)
+    if (path && provider_read_file(path, &text, error) != HF_OK)
         error->status = HF_INVALID;
     else
         error_clear(error);
@@ -284,8 +184,9 @@ static enum hf_status from_container(struct s3_provider *provider,
                                     .headers = lines,
                                     .header_count = line[0] ? 1 : 0,
                                     .may_send_again = true };
-    struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
-    if (request_endpoint(provider, &request, /* metadata */ true, &answer, error) == HF_OK)
+    struct buffer answer = BUFFER_INIT(PROVIDER_ANSWER_MAX);
+    if (provider_request(&provider->cache, &request, /* metadata */ true, &answer, error) ==
+        HF_OK)
         s3_credentials_from_json(buffer_view(&answer), ret_credentials, error);
     if (error->status != HF_OK)
         error_prefix(error, "credentials from the container endpoint");
@@ -307,7 +208,7 @@ static enum hf_status request_instance(struct s3_provider *provider, const char 
         .method = "GET", .url = uri, .headers = lines, .header_count = 1, .may_send_again = true
     };
     buffer_clear(answer);
-    return request_endpoint(provider, &request, /* metadata */ true, answer, error);
+    return provider_request(&provider->cache, &request, /* metadata */ true, answer, error);
 }
 
 static bool to_word(struct buffer *answer, char *word, size_t size)
@@ -334,8 +235,9 @@ static enum hf_status instance_session(struct s3_provider *provider, const char 
                                     .header_count = 1,
                                     .source = &nothing,
                                     .may_send_again = true };
-    struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
-    if (request_endpoint(provider, &request, /* metadata */ true, &answer, error) != HF_OK)
+    struct buffer answer = BUFFER_INIT(PROVIDER_ANSWER_MAX);
+    if (provider_request(&provider->cache, &request, /* metadata */ true, &answer, error) !=
+        HF_OK)
         error->status = HF_NOT_FOUND;
     else if (!to_word(&answer, token, size))
         error_set(error, HF_INVALID, "the instance endpoint sent an unusable token");
@@ -357,7 +259,7 @@ static enum hf_status from_instance(struct s3_provider *provider,
         base[strlen(base) - 1] = '\0';
     if (instance_session(provider, base, token, sizeof token, error) != HF_OK)
         return error->status;
-    struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
+    struct buffer answer = BUFFER_INIT(PROVIDER_ANSWER_MAX);
     if (request_instance(provider, base, "", token, &answer, error) == HF_OK) {
         if (!to_word(&answer, role, sizeof role))
             error_set(error, HF_NOT_FOUND, "the instance has no role");
@@ -379,7 +281,7 @@ static bool identity_form(struct s3_provider *provider, struct view token, struc
     const char *role = variable("AWS_ROLE_ARN");
     char random[32];
     snprintf(random, sizeof random, "holdfast-%llx",
-             (unsigned long long)env_random_u64(provider->env));
+             (unsigned long long)env_random_u64(provider->cache.env));
     const struct http_pair parameters[] = {
         { VIEW("Action"), VIEW("AssumeRoleWithWebIdentity") },
         { VIEW("Version"), VIEW("2011-06-15") },
@@ -408,8 +310,8 @@ static enum hf_status from_web_identity(struct s3_provider *provider,
              endpoint ? endpoint : provider->region);
     struct buffer token = BUFFER_INIT(32 * KIB);
     struct buffer form = BUFFER_INIT(128 * KIB);
-    struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
-    if (read_whole_file(path, &token, error) != HF_OK) {
+    struct buffer answer = BUFFER_INIT(PROVIDER_ANSWER_MAX);
+    if (provider_read_file(path, &token, error) != HF_OK) {
         error->status = HF_INVALID;
     } else {
         struct view text = buffer_view(&token);
@@ -421,8 +323,8 @@ static enum hf_status from_web_identity(struct s3_provider *provider,
         };
         if (!ready)
             error_no_memory(error);
-        else if (request_endpoint(provider, &request, /* metadata */ false, &answer, error) ==
-                 HF_OK)
+        else if (provider_request(&provider->cache, &request, /* metadata */ false, &answer,
+                                  error) == HF_OK)
             s3_credentials_from_xml(buffer_view(&answer), ret_credentials, error);
     }
     if (error->status != HF_OK)
@@ -433,10 +335,10 @@ static enum hf_status from_web_identity(struct s3_provider *provider,
     return error->status;
 }
 
-static enum hf_status search_credentials(struct s3_provider *provider,
-                                         struct s3_credentials *ret_credentials,
+static enum hf_status search_credentials(struct provider *cache, void *ret_credentials,
                                          struct hf_error *error)
 {
+    struct s3_provider *provider = (struct s3_provider *)cache;
     static enum hf_status (*const sources[])(struct s3_provider *, struct s3_credentials *,
                                              struct hf_error *) = {
         from_environment, from_web_identity, from_files, from_container, from_instance,
@@ -453,123 +355,49 @@ static enum hf_status search_credentials(struct s3_provider *provider,
                      "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role");
 }
 
-/* ---- Caching ------------------------------------------------------------------------- */
+/* ---- Opening and closing ------------------------------------------------------------- */
+
+static const struct provider_source source_of_keys = {
+    .size = sizeof(struct s3_credentials),
+    .search = search_credentials,
+};
 
 enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
                                 const char *ca_file, struct s3_provider **ret_provider,
                                 struct hf_error *error)
 {
     struct s3_provider *provider = calloc(1, sizeof *provider);
-    struct s3_credentials *credentials = secret_new(sizeof *credentials);
-    char *ca_copy = provider && ca_file ? strdup(ca_file) : NULL;
-    if (!provider || !credentials || (ca_file && !ca_copy)) {
-        secret_free(credentials, sizeof *credentials);
-        free(provider);
+    if (!provider)
         return error_no_memory(error);
+    if (provider_init(&provider->cache, env, ca_file, &source_of_keys, error) != HF_OK) {
+        free(provider);
+        return error->status;
     }
-    provider->shared.credentials = credentials;
-    provider->env = env;
-    provider->ca_file = ca_copy;
     snprintf(provider->profile, sizeof provider->profile, "%.*s",
              VIEW_ARGS(view_first(profile, sizeof provider->profile - 1)));
     snprintf(provider->region, sizeof provider->region, "%.*s",
              VIEW_ARGS(view_first(region, sizeof provider->region - 1)));
-    env_mutex_init(env, &provider->shared.mutex);
-    env_cond_init(env, &provider->shared.fetched);
     *ret_provider = provider;
-    return error_clear(error);
+    return HF_OK;
 }
 
 void s3_provider_close(struct s3_provider *provider)
 {
     if (!provider)
         return;
-    env_cond_release(&provider->shared.fetched);
-    env_mutex_release(&provider->shared.mutex);
-    free(provider->ca_file);
-    secret_free(provider->shared.credentials, sizeof *provider->shared.credentials);
+    provider_release(&provider->cache);
     free(provider);
-}
-
-static bool good_for_locked(struct s3_provider *provider, struct span span)
-{
-    if (!provider->shared.have)
-        return false;
-    return !provider->shared.credentials->ends ||
-           mono_before(mono_add(env_now(provider->env), span), provider->shared.ends_at);
-}
-
-/* Whether to use the cached credentials. Credentials that expire soon, or that were refused, are
- * used only if they are still valid and a search is running or has just ended. */
-static bool cache_is_usable_locked(struct s3_provider *provider)
-{
-    bool settled = !provider->shared.distrusted && good_for_locked(provider, REFRESH_BEFORE);
-    struct mono_time again = mono_add(provider->shared.looked_at, LOOK_AGAIN_AFTER);
-    bool recent =
-        provider->shared.looked_at.us != 0 && mono_before(env_now(provider->env), again);
-    bool wait = provider->shared.fetching || recent;
-    return settled || (wait && good_for_locked(provider, SPAN_US(0)));
-}
-
-static void fetch_locked(struct s3_provider *provider, struct mono_time deadline,
-                         struct s3_credentials *space, struct hf_error *error)
-{
-    provider->shared.fetching = true;
-    provider->deadline = deadline;
-    env_mutex_unlock(&provider->shared.mutex);
-    enum hf_status status = search_credentials(provider, space, error);
-    env_mutex_lock(&provider->shared.mutex);
-    if (status == HF_OK) {
-        *provider->shared.credentials = *space;
-        if (space->ends)
-            /* On the boot-time clock, computed from the date of the answer that contained them,
-             * because the wall clock of this machine may be wrong. */
-            provider->shared.ends_at =
-                mono_add(provider->answered, wall_since(space->expires, provider->date));
-        provider->shared.have = true;
-        provider->shared.distrusted = false;
-    }
-    provider->shared.looked_at = env_now(provider->env);
-    provider->shared.cut_short = !mono_before(provider->shared.looked_at, deadline);
-    if (status != HF_OK && provider->shared.cut_short)
-        error_set(error, HF_UNAVAILABLE, "the credentials did not arrive before the deadline");
-    provider->shared.failure = *error;
-    provider->shared.fetching = false;
-    env_cond_broadcast(&provider->shared.fetched);
 }
 
 enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time deadline,
                                struct s3_credentials *ret_credentials, struct hf_error *error)
 {
-    bool in_time = true, waited = false;
-    error_clear(error);
-    env_mutex_lock(&provider->shared.mutex);
-    while (!cache_is_usable_locked(provider) && provider->shared.fetching && in_time) {
-        in_time =
-            env_cond_wait_until(&provider->shared.fetched, &provider->shared.mutex, deadline);
-        waited = !provider->shared.fetching && !provider->shared.cut_short;
-    }
-    /* A task that waited for a search takes its result, even a failure; otherwise all tasks would
-     * search, one after the other. */
-    if (waited)
-        *error = provider->shared.failure;
-    else if (!cache_is_usable_locked(provider) && !provider->shared.fetching)
-        fetch_locked(provider, deadline, ret_credentials, error);
-    if (good_for_locked(provider, SPAN_US(0))) {
-        *ret_credentials = *provider->shared.credentials;
-        error_clear(error);
-    } else if (error->status == HF_OK) {
-        error_set(error, HF_UNAVAILABLE, "the credentials did not arrive before the deadline");
-    }
-    env_mutex_unlock(&provider->shared.mutex);
-    return error->status;
+    return provider_get(&provider->cache, deadline, ret_credentials, error);
 }
 
 void s3_provider_distrust(struct s3_provider *provider)
 {
-    env_mutex_lock(&provider->shared.mutex);
-    provider->shared.distrusted = true;
-    env_mutex_unlock(&provider->shared.mutex);
+    provider_distrust(&provider->cache);
 }
 
 bool s3_region_of_profile(struct view profile, char *ret_region, size_t size)
@@ -579,7 +407,7 @@ bool s3_region_of_profile(struct view profile, char *ret_region, size_t size)
     struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
     bool found =
         shared_file_path("AWS_CONFIG_FILE", "config", path, sizeof path) &&
-        read_whole_file(path, &text, &error) == HF_OK &&
+        provider_read_file(path, &text, &error) == HF_OK &&
         s3_ini_value(buffer_view(&text), profile_name(profile), "region", ret_region, size);
     secret_buffer_release(&text);
     return found;
