@@ -25,8 +25,9 @@ __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 /* Of the C library, for programs like this one. */
 void __libc_freeres(void);
 
-/* Of src/store/s3, where the program has that. */
+/* Of src/store/remote, where the program has that. */
 __attribute__((weak)) bool crypto_load(void);
+__attribute__((weak)) bool xml_load(void);
 __attribute__((weak)) int curl_global_init(long flags);
 __attribute__((weak)) void curl_global_cleanup(void);
 
@@ -40,6 +41,8 @@ static void load_libraries(void)
 {
     if (crypto_load)
         crypto_load();
+    if (xml_load)
+        xml_load();
     if (curl_global_init && curl_global_init(0) == 0)
         curl_global_cleanup();
 }
