@@ -11,13 +11,15 @@
 
 #include <stdlib.h>
 
-#define ROWS_AT_FIRST ((size_t)16)
+#define ROWS_AT_FIRST     ((size_t)16)
+#define UNKNOWN_BYTES_MAX (64 * KIB)
 
 /* ---- Rows ---------------------------------------------------------------------------- */
 
 void manifest_release(struct manifest *manifest)
 {
     free(manifest->rows);
+    buffer_release(&manifest->unknown);
     *manifest = (struct manifest){ 0 };
 }
 
@@ -152,6 +154,13 @@ static void read_deletions(struct json_reader *reader, struct manifest *manifest
     }
 }
 
+/* Members that are computed when the manifest is written. */
+static bool is_derived(struct view name)
+{
+    return view_equal(name, VIEW("write")) || view_equal(name, VIEW("records")) ||
+           view_equal(name, VIEW("bytes"));
+}
+
 static enum hf_status read_manifest(struct view text, struct manifest *manifest,
                                     struct hf_error *error)
 {
@@ -159,6 +168,7 @@ static enum hf_status read_manifest(struct view text, struct manifest *manifest,
     struct view name, raw, format = VIEW("");
     struct hf_error why;
     bool rows = false;
+    manifest->unknown = BUFFER_INIT(UNKNOWN_BYTES_MAX);
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
         if (view_equal(name, VIEW("format"))) {
             json_take_plain(&reader, &format);
@@ -170,10 +180,12 @@ static enum hf_status read_manifest(struct view text, struct manifest *manifest,
             rows = true;
             if (!read_rows(&reader, manifest))
                 return error_no_memory(error);
-        } else if (rows && view_equal(name, VIEW("deletions"))) {
+        } else if (view_equal(name, VIEW("deletions")) && rows) {
             read_deletions(&reader, manifest);
-        } else {
+        } else if (view_equal(name, VIEW("deletions")) || is_derived(name)) {
             json_skip(&reader, &raw);
+        } else {
+            json_keep_member(&reader, name, &manifest->unknown);
         }
     }
     if (!json_end(&reader))
@@ -235,6 +247,7 @@ static bool manifest_encode(const void *body, struct view nonce, struct buffer *
     }
     buffer_append_byte(text, '}');
     write_deletion_counts(manifest, text);
+    buffer_append(text, buffer_view(&manifest->unknown));
     return buffer_append(text, VIEW("}\n"));
 }
 

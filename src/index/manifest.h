@@ -25,6 +25,7 @@ struct manifest {
     size_t count, capacity;
     unsigned digits;             /* digits in a shard's name */
     struct wall_time written_at; /* for display */
+    struct buffer unknown;       /* members that this version does not know */
 };
 
 void manifest_release(struct manifest *manifest);

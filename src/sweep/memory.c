@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define MEMORY_BYTES_MAX ((size_t)64 * 1024)
+#define MEMORY_BYTES_MAX  ((size_t)64 * 1024)
+#define UNKNOWN_BYTES_MAX ((size_t)32 * 1024)
 
 /* A century. Durations are bounded because they are added up and must not overflow. */
 #define DURATION_MS_MAX (UINT64_C(100) * 366 * 86400 * 1000)
@@ -119,16 +120,20 @@ static void memory_key(const char *name, char ret_key[KEY_BYTES_MAX + 1])
     snprintf(ret_key, KEY_BYTES_MAX + 1, LAYOUT_SWEEP_FOLDER "%s.json", name);
 }
 
-static bool encode_memory(const struct sweep_memory *memory, struct buffer *text)
+static bool encode_memory(const struct sweep_memory *memory, struct view unknown,
+                          struct buffer *text)
 {
     members_write(&memory_table, memory, '{', text);
+    buffer_append(text, unknown);
     return buffer_append(text, VIEW("}\n"));
 }
 
-static bool decode_memory(struct view bytes, struct sweep_memory *ret_memory)
+/* `unknown` gets the members that this version does not know; NULL: they are dropped. */
+static bool decode_memory(struct view bytes, struct buffer *unknown,
+                          struct sweep_memory *ret_memory)
 {
     struct json_reader json = json_read(bytes);
-    struct member_reader reader = { &json, NULL, NULL, NULL };
+    struct member_reader reader = { &json, NULL, unknown, NULL };
     struct sweep_memory memory = { 0 };
     if (!members_read(&reader, &memory_table, &memory) || !json_end(&json) ||
         memory.at.us < 0 || memory.last.duration.us < 0 || memory.total.duration.us < 0)
@@ -137,14 +142,15 @@ static bool decode_memory(struct view bytes, struct sweep_memory *ret_memory)
     return true;
 }
 
-enum hf_status sweep_remember(struct hf_client *client, bool all,
-                              const struct sweep_memory *memory, struct hf_error *error)
+static enum hf_status write_memory(struct hf_client *client, bool all,
+                                   const struct sweep_memory *memory, struct view unknown,
+                                   struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
     struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
     enum hf_status status = HF_OK;
     memory_key(all ? LAYOUT_SWEEP_ALL : client_ns(client), key);
-    if (!encode_memory(memory, &text)) {
+    if (!encode_memory(memory, unknown, &text)) {
         status = error_no_memory(error);
     } else {
         struct put_call put = { .key = view_of(key),
@@ -158,8 +164,15 @@ enum hf_status sweep_remember(struct hf_client *client, bool all,
     return status;
 }
 
+enum hf_status sweep_remember(struct hf_client *client, bool all,
+                              const struct sweep_memory *memory, struct hf_error *error)
+{
+    return write_memory(client, all, memory, VIEW(""), error);
+}
+
 static enum hf_status read_memory(struct hf_client *client, const char *name,
-                                  struct sweep_memory *ret_memory, struct hf_error *error)
+                                  struct buffer *unknown, struct sweep_memory *ret_memory,
+                                  struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
     struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
@@ -170,8 +183,11 @@ static enum hf_status read_memory(struct hf_client *client, const char *name,
     enum hf_status status = store_get(client_store(client), &get);
     struct sweep_memory memory = { 0 };
     clock_learn(client_clock(client), &get.stamp);
-    if (status == HF_OK && !decode_memory(buffer_view(&text), &memory))
+    if (status == HF_OK && !decode_memory(buffer_view(&text), unknown, &memory)) {
         memory = (struct sweep_memory){ 0 };
+        if (unknown)
+            unknown->size = 0;
+    }
     buffer_release(&text);
     if (status != HF_OK && status != HF_NOT_FOUND && status != HF_INVALID) {
         *error = get.error;
@@ -184,7 +200,8 @@ static enum hf_status read_memory(struct hf_client *client, const char *name,
 enum hf_status sweep_recall(struct hf_client *client, bool all, struct sweep_memory *ret_memory,
                             struct hf_error *error)
 {
-    return read_memory(client, all ? LAYOUT_SWEEP_ALL : client_ns(client), ret_memory, error);
+    const char *name = all ? LAYOUT_SWEEP_ALL : client_ns(client);
+    return read_memory(client, name, NULL, ret_memory, error);
 }
 
 /* The record is read again, because another client may have swept since it was last read. */
@@ -193,25 +210,28 @@ void sweep_remember_run(struct hf_client *client, bool all, const struct sweep_c
 {
     struct sweep_memory memory;
     struct hf_error ignored;
-    if (sweep_recall(client, all, &memory, &ignored) != HF_OK)
-        return;
-    if (cursor)
-        memory.cursor = *cursor;
-    memory.last = *run;
-    sweep_report_add(&memory.total, run);
-    memory.at = env_wall(client_env(client));
-    sweep_remember(client, all, &memory, &ignored);
+    struct buffer unknown = BUFFER_INIT(UNKNOWN_BYTES_MAX);
+    const char *name = all ? LAYOUT_SWEEP_ALL : client_ns(client);
+    if (read_memory(client, name, &unknown, &memory, &ignored) == HF_OK) {
+        if (cursor)
+            memory.cursor = *cursor;
+        memory.last = *run;
+        sweep_report_add(&memory.total, run);
+        memory.at = env_wall(client_env(client));
+        write_memory(client, all, &memory, buffer_view(&unknown), &ignored);
+    }
+    buffer_release(&unknown);
 }
 
 enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_names *names,
                                 struct sweep_memory *ret_memory, struct hf_error *error)
 {
     struct sweep_memory sum = { 0 }, one;
-    enum hf_status status = read_memory(client, LAYOUT_SWEEP_ALL, &sum, error);
+    enum hf_status status = read_memory(client, LAYOUT_SWEEP_ALL, NULL, &sum, error);
     if (status != HF_OK)
         return status;
     for (size_t i = 0; i < names->count; i++) {
-        status = read_memory(client, names->names[i], &one, error);
+        status = read_memory(client, names->names[i], NULL, &one, error);
         if (status != HF_OK)
             return status;
         if (one.total.runs == 0)

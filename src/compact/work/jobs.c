@@ -9,10 +9,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define JOBS_BYTES_MAX   (4 * MIB)
-#define RECORD_BYTES_MAX (4 * KIB)
-#define WORKER_LABEL_MAX ((size_t)256)
-#define END_BYTES_MAX    ((size_t)32)
+#define JOBS_BYTES_MAX    (4 * MIB)
+#define RECORD_BYTES_MAX  (4 * KIB)
+#define UNKNOWN_BYTES_MAX (64 * KIB)
+#define WORKER_LABEL_MAX  ((size_t)256)
+#define END_BYTES_MAX     ((size_t)32)
 
 /* A record is not worth waiting any longer. */
 #define JOBS_PATIENCE SPAN_S(2)
@@ -86,7 +87,8 @@ struct jobs {
     struct arena arena;
     struct kept *kept; /* oldest first, at most JOBS_KEPT_MAX */
     size_t count;
-    size_t noted; /* records added since the arena was created */
+    size_t noted;        /* records added since the arena was created */
+    struct view unknown; /* members that this version does not know */
 };
 
 static void jobs_free(void *argument)
@@ -145,22 +147,28 @@ static bool read_records(struct jobs *jobs, struct view text, bool *ret_later)
 {
     struct json_reader reader = json_read(text);
     struct view name, raw, format = VIEW("");
+    struct buffer unknown = BUFFER_INIT(UNKNOWN_BYTES_MAX);
+    bool fine = true;
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
         if (view_equal(name, VIEW("format"))) {
             json_take_plain(&reader, &format);
         } else if (view_equal(name, VIEW("jobs"))) {
             for (json_enter_array(&reader); json_next_element(&reader);)
-                if (json_skip(&reader, &raw) && !keep_raw(jobs, raw))
-                    return false;
-        } else {
+                fine = !json_skip(&reader, &raw) || (fine && keep_raw(jobs, raw));
+        } else if (view_equal(name, VIEW("write"))) {
             json_skip(&reader, &raw);
+        } else {
+            json_keep_member(&reader, name, &unknown);
         }
     }
     bool ours = view_equal(format, VIEW(LAYOUT_JOBS_FORMAT));
     *ret_later = !ours && view_starts_with(format, VIEW("holdfast.jobs/"));
-    if (!json_end(&reader) || !ours)
+    if (json_end(&reader) && ours)
+        jobs->unknown = arena_copy(&jobs->arena, buffer_view(&unknown));
+    else
         jobs->count = 0;
-    return true;
+    buffer_release(&unknown);
+    return fine && (jobs->unknown.data || jobs->count == 0);
 }
 
 static enum hf_status jobs_decode(struct view bytes, struct mono_time arrived,
@@ -199,7 +207,9 @@ static bool jobs_encode(const void *argument, struct view nonce, struct buffer *
         buffer_append(text, i > 0 ? VIEW(",\n") : VIEW("\n"));
         buffer_append(text, jobs->kept[i].raw);
     }
-    return buffer_append(text, VIEW("\n] }\n"));
+    buffer_append(text, VIEW("\n]"));
+    buffer_append(text, jobs->unknown);
+    return buffer_append(text, VIEW(" }\n"));
 }
 
 static const struct doc_type jobs_type = {
@@ -210,7 +220,7 @@ static const struct doc_type jobs_type = {
     .free = jobs_free,
 };
 
-static_assert(JOBS_KEPT_MAX * RECORD_BYTES_MAX < JOBS_BYTES_MAX,
+static_assert(JOBS_KEPT_MAX * RECORD_BYTES_MAX + UNKNOWN_BYTES_MAX < JOBS_BYTES_MAX,
               "what we write must be short enough to be read again");
 
 /* The jobs document of a catalog tree, opened on first use. */
@@ -247,6 +257,11 @@ static void move_to_new_arena(struct jobs *jobs)
             return;
         }
         append_record(fresh, &kept);
+    }
+    fresh->unknown = arena_copy(&fresh->arena, jobs->unknown);
+    if (!fresh->unknown.data) {
+        jobs_free(fresh);
+        return;
     }
     struct jobs old = *jobs;
     *jobs = *fresh;
