@@ -4,6 +4,7 @@
 #include "alloc.h"
 #include "serve/events/inbox.h"
 #include "serve/events/ring.h"
+#include "serve/events/timelines.h"
 #include "test.h"
 
 #include <inttypes.h>
@@ -308,6 +309,77 @@ static void many_threads_lose_nothing_without_saying_so(void **state)
     event_inbox_free(inbox);
 }
 
+/* ---- Timelines ----------------------------------------------------------------------- */
+
+static void note_lease(struct timelines *timelines, const char *resource, uint64_t token,
+                       int64_t at_ms, const char *owner)
+{
+    struct timeline_hold hold = { .token = token,
+                                  .began = { at_ms, TIMELINE_EXACT },
+                                  .exclusive = true,
+                                  .mode = "exclusive",
+                                  .owner = owner };
+    timelines_note(timelines, view_of(resource), &hold, at_ms);
+}
+
+static void timelines_are_bounded_and_say_what_is_missing(void **state)
+{
+    (void)state;
+    struct timelines *timelines = timelines_new(1000);
+    char owner[1001] = "", resource[32];
+    memset(owner, 'o', sizeof owner - 1);
+    for (int i = 0; i < 20000; i++) {
+        snprintf(resource, sizeof resource, "default/named:%d", i);
+        note_lease(timelines, resource, 1, 2000 + i, owner);
+        assert_true(timelines_bytes(timelines) <= TIMELINES_BYTES_MAX);
+    }
+    assert_true(timelines_bytes(timelines) > TIMELINES_BYTES_MAX / 2);
+    struct timeline *last = timelines_open(timelines, view_of(resource));
+    assert_int_equal(timeline_count(last), 1);
+    assert_true(timeline_complete_since(last) > 2000 && timeline_complete_since(last) < 21999);
+    struct timeline *first = timelines_open(timelines, VIEW("default/named:0"));
+    assert_int_equal(timeline_count(first), 0);
+    assert_true(timeline_complete_since(first) > 2000);
+    timelines_free(timelines);
+}
+
+static void only_a_grant_begins_a_timeline(void **state)
+{
+    (void)state;
+    struct timelines *timelines = timelines_new(1000);
+    struct timeline_hold ended = { .token = 1,
+                                   .end = TIMELINE_RELEASE,
+                                   .ended = { 2000, TIMELINE_EXACT } };
+    timelines_note(timelines, VIEW("default/named:x"), &ended, 2000);
+    assert_int_equal(timelines_bytes(timelines), 0);
+    note_lease(timelines, "default/named:x", 1, 1500, "ada");
+    timelines_note(timelines, VIEW("default/named:x"), &ended, 2000);
+    struct timeline *timeline = timelines_open(timelines, VIEW("default/named:x"));
+    assert_int_equal(timeline_at(timeline, 0)->end, TIMELINE_RELEASE);
+    assert_int_equal(timeline_complete_since(timeline), 1000);
+    timelines_free(timelines);
+}
+
+static void without_memory_a_timeline_is_forgotten_whole(void **state)
+{
+    (void)state;
+    for (long n = 0;; n++) {
+        struct timelines *timelines = timelines_new(1000);
+        note_lease(timelines, "default/named:x", 1, 1500, "ada");
+        alloc_fail_after(n);
+        note_lease(timelines, "default/named:x", 2, 1600, "bob");
+        note_lease(timelines, "default/named:y", 1, 1600, "bob");
+        bool failed = alloc_stop();
+        struct timeline *timeline = timelines_open(timelines, VIEW("default/named:x"));
+        size_t count = timeline_count(timeline);
+        assert_true(count == 2 || (failed && count == 0));
+        assert_true(count == 2 || timeline_complete_since(timeline) == 1601);
+        timelines_free(timelines);
+        if (!failed)
+            break;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +393,9 @@ int main(void)
         cmocka_unit_test(events_arrive_in_order_and_without_secrets),
         cmocka_unit_test(what_does_not_fit_is_dropped_and_counted),
         cmocka_unit_test(many_threads_lose_nothing_without_saying_so),
+        cmocka_unit_test(timelines_are_bounded_and_say_what_is_missing),
+        cmocka_unit_test(only_a_grant_begins_a_timeline),
+        cmocka_unit_test(without_memory_a_timeline_is_forgotten_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,6 +184,76 @@ test('chunks are listed, the largest first, and merges with what they did', asyn
   await refused(main, 404, 'not_found', '/v1/compact/chunks?partition=none');
 });
 
+// ---- Timelines
+
+const timeline = (server, key, more = '') => ok(server, `/v1/timeline?key=${key}${more}`);
+const shape = (holds) => holds.map((hold) => [hold.owner, hold.began, hold.ended]);
+
+test('a timeline shows who held a lock, how it began and how it ended', async () => {
+  const key = fresh();
+  const began = Date.now();
+  const first = await acquire(main, key, { owner: '<script>alert(1)</script>' });
+  await release(main, key, first);
+  await acquire(main, key, { owner: 'short', ttl_ms: 1000 });
+  const taken = await acquire(main, key, { owner: 'next', block_seconds: 30 });
+  const held = await timeline(main, key);
+  assert.deepEqual(shape(held.holds), [['<script>alert(1)</script>', 'grant', 'release'],
+    ['short', 'grant', 'expiry'], ['next', 'takeover', undefined]]);
+  const [one, two, three] = held.holds;
+  assert.deepEqual(held.holds.map((hold) => hold.fencing_token),
+    [first.fencing_token, first.fencing_token + 1, taken.fencing_token]);
+  assert.ok(began - 1 <= one.began_ms && one.began_ms <= one.ended_ms &&
+    one.ended_ms <= two.began_ms && two.ended_ms <= three.began_ms &&
+    three.began_ms <= held.now_ms && three.expires_ms > held.now_ms);
+  assert.deepEqual([one.began_precision_ms, one.ended_precision_ms], [0, 0]);
+  assert.ok(three.holder.length > 0, 'the table tells the holder');
+  assert.ok(held.gaps.every((gap) => gap.certain && gap.to_ms > gap.from_ms));
+  assert.ok(held.complete_since_ms <= began && held.dropped === 0);
+  await ok(main, '/v1/locks/break', { key, fencing_token: taken.fencing_token, reason: 'stuck',
+    owner: 'ada' });
+  const ended = (await timeline(main, key)).holds[2];
+  assert.deepEqual([ended.ended, ended.ended_by, ended.reason], ['break', 'ada', 'stuck']);
+  const last = (await until(() => timeline(main, key), (found) => found.gaps.at(-1)?.certain))
+    .gaps.at(-1);
+  assert.deepEqual([last.from_ms, last.to_ms], [ended.ended_ms, undefined]);
+});
+
+test('a timeline shows what other programs did', async () => {
+  const key = fresh();
+  assert.deepEqual((await timeline(main, key)).holds, []);
+  const text = holdfast('acquire', '--holder', 'a person', key).trim();
+  await until(() => timeline(main, key), (found) => found.holds.length === 1);
+  const [seen] = (await timeline(main, key)).holds;
+  assert.deepEqual([seen.owner, seen.began, seen.ended, seen.began_precision_ms],
+    ['a person', 'seen', undefined, undefined]);
+  holdfast('release', text);
+  holdfast('acquire', '--holder', 'another', key);
+  holdfast('locks', 'break', '--reason', 'a "test"', key);
+  const { holds, gaps } = await until(() => timeline(main, key),
+    (found) => found.holds[1]?.ended);
+  assert.deepEqual(shape(holds), [['a person', 'seen', 'unknown'], ['another', 'seen', 'break']]);
+  assert.ok(holds[0].ended_precision_ms > 0, 'it ended between two looks');
+  assert.ok(holds[1].ended_by.length > 0 && holds[1].reason === 'a "test"');
+  assert.ok(gaps.every((gap) => gap.certain));
+});
+
+test('a timeline is exported as CSV, and only to those who may read it', async () => {
+  const key = fresh();
+  await release(main, key, await acquire(main, key, { owner: 'a "b", c' }));
+  await release(main, key, await acquire(main, key));
+  const csv = await call(main, `/v1/timeline?scope=named:${key}&format=csv`);
+  assert.equal(csv.headers.get('content-type'), 'text/csv; charset=utf-8');
+  const lines = csv.text.split('\r\n');
+  assert.equal(lines.length, 4);
+  assert.equal(lines[0].split(',').length, 12);
+  assert.match(lines[1], /^1,"a ""b"", c","","exclusive","grant",\d+,0,"release",\d+,0,"",""$/);
+  assert.equal((await timeline(main, key, '&limit=1')).holds[0].fencing_token, 2);
+  for (const bad of ['', '?key=a&scope=b', '?key=a&format=xml', '?scope=nonsense:x:y:z'])
+    await refused(main, 400, 'invalid', `/v1/timeline${bad}`);
+  await ok(guarded, `/v1/timeline?key=${key}`, undefined, as('viewer'));
+  await refused(guarded, 403, 'forbidden', `/v1/timeline?key=${key}`, undefined, as('jobs'));
+});
+
 test('every reply of these tests is described by docs/openapi.json', checkRecorded);
 
 test('the servers stop in order', async () => {

@@ -66,6 +66,7 @@ static const struct ask_field {
     TEXT("prefix", IN_QUERY, prefix),
     TEXT("after", IN_QUERY, after),
     TEXT("kinds", IN_QUERY, kinds),
+    TEXT("format", IN_QUERY, format),
     TEXT("X-If-State-ETag", IN_HEADER, etag),
     NUMBER("ttl_seconds", IN_BODY, ttl_s, 0, HF_TTL_MS_MAX / 1000),
     NUMBER("ttl_ms", IN_BODY, ttl_ms, HF_TTL_MS_MIN, HF_TTL_MS_MAX),

@@ -19,7 +19,7 @@
 struct ask {
     struct arena arena;
     const char *ns, *key, *scope, *mode_name, *owner, *lease_id, *txn_id, *request_id, *reason;
-    const char *prefix, *after, *etag, *state, *kinds;
+    const char *prefix, *after, *etag, *state, *kinds, *format;
     const char *partition, *chunk, *index, *group, *name, *since, *sort;
     struct view record; /* the JSON of an object; empty: not sent */
     uint64_t level, beat_ms;
@@ -36,6 +36,7 @@ struct ask {
     const char **filters;
     size_t filter_count;
     struct txn_wait *txn_waits; /* the last one has no key */
+    struct timeline_sight *sight;
 };
 
 /* The struct must be released, also after a failure. */

@@ -31,12 +31,16 @@ enum hf_status streams_open(struct api *api, struct hf_error *error)
 {
     api->events.ring = event_ring_new((uint32_t)env_random_u64(api->env));
     api->events.inbox = event_inbox_new(api->env, api->options.notify, api->options.argument);
-    return api->events.ring && api->events.inbox ? HF_OK : error_no_memory(error);
+    api->events.timelines = timelines_new(env_wall(api->env).us / 1000);
+    return api->events.ring && api->events.inbox && api->events.timelines
+               ? HF_OK
+               : error_no_memory(error);
 }
 
 void streams_close(struct api *api)
 {
     check(!api->events.streams);
+    timelines_free(api->events.timelines);
     event_inbox_free(api->events.inbox);
     event_ring_free(api->events.ring);
 }

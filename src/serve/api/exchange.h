@@ -16,6 +16,7 @@
 #include "serve/calls/lease_order.h"
 #include "serve/events/inbox.h"
 #include "serve/events/ring.h"
+#include "serve/events/timelines.h"
 #include "serve/json.h"
 
 #include <stdatomic.h>
@@ -65,6 +66,7 @@ struct api {
     struct {
         struct event_ring *ring;
         struct event_inbox *inbox;
+        struct timelines *timelines;
         struct stream *streams;
         size_t count;
         size_t listening; /* namespaces */
@@ -135,6 +137,7 @@ extern const struct route server_routes[];
 extern const struct route figure_routes[];
 extern const struct route event_routes[];
 extern const struct route view_routes[];
+extern const struct route timeline_routes[];
 
 /* ---- What is recorded ---------------------------------------------------------------- */
 
@@ -161,6 +164,11 @@ void report_wait_began(void *api, uint64_t exchange);
 void report_wait_ended(struct exchange *exchange, int status);
 void report_lease_lost(struct exchange *exchange);
 void report_broken(struct exchange *exchange);
+
+/* What happened to a lease, for its timeline. */
+void report_hold_began(const struct exchange *exchange, uint64_t token, int64_t left_ms);
+void report_hold_renewed(const struct exchange *exchange, uint64_t token, int64_t left_ms);
+void report_hold_ended(const struct exchange *exchange, uint64_t token, bool broken);
 
 /* Sends what was reported here; and what the library has reported; what is due; when that is; and
  * ends all streams, with a last event. */
@@ -242,5 +250,8 @@ char *owner_note(const char *owner);
 
 /* Appends ,"owner":value of the client that holds a lease; its holder if the note has no owner. */
 void json_put_owner(struct buffer *json, const char *note, const char *holder);
+
+/* The same as a text. NULL if memory runs out. */
+const char *owner_text(struct arena *arena, const char *note, const char *holder);
 
 #endif

@@ -86,6 +86,7 @@ static void finish_acquire(struct exchange *exchange, const struct core_result *
     struct span took = mono_since(env_now(exchange->api->env), exchange->arrived);
     /* The ttl began to run when the wait was over. */
     int64_t waited = took.us / 1000 - (result->ttl_ms - left);
+    report_hold_began(exchange, result->token, left);
     buffer_append_byte(&json, '{');
     json_put_text(&json, "namespace", ask->ns);
     json_put_text(&json, ask->key ? "key" : "scope", exchange_scope(exchange));
@@ -118,6 +119,7 @@ static void finish_keepalive(struct exchange *exchange, const struct core_result
 {
     struct buffer json = BUFFER_INIT(API_REPLY_MAX);
     int64_t left = lease_left_ms(exchange, result);
+    report_hold_renewed(exchange, result->token, left);
     buffer_append_byte(&json, '{');
     json_put_i64(&json, "expires_at_unix", unix_time_in(exchange, left));
     json_put_i64(&json, "ttl_ms", result->ttl_ms);
@@ -138,7 +140,7 @@ static void begin_release(struct exchange *exchange)
 static void finish_release(struct exchange *exchange, const struct core_result *result)
 {
     struct buffer json = BUFFER_INIT(API_REPLY_MAX);
-    (void)result;
+    report_hold_ended(exchange, result->token, /* broken */ false);
     buffer_append_byte(&json, '{');
     json_put_bool(&json, "released", true);
     buffer_append_byte(&json, '}');

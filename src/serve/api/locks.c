@@ -143,6 +143,7 @@ static void finish_break(struct exchange *exchange, const struct core_result *re
     struct buffer json = BUFFER_INIT(API_REPLY_MAX);
     (void)result;
     report_broken(exchange);
+    report_hold_ended(exchange, exchange->ask.token, /* broken */ true);
     wake_waiters(exchange);
     buffer_append_byte(&json, '{');
     json_put_bool(&json, "broken", true);

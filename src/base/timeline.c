@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timeline.c: who held a lock when. It guards against parts of knowledge that arrive late or twice:
+ * each half of a hold, its beginning and its end, is replaced only by what is better known. */
+#include "base/timeline.h"
+
+#include "base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How well an end is known. */
+enum knowledge { NOT_KNOWN, INFERRED, READ, DONE };
+
+enum { OWNER, HOLDER, SCOPE, BY, REASON, TEXTS };
+
+struct held {
+    struct timeline_hold hold;
+    enum knowledge end_known;
+    uint64_t look;      /* the last look that saw it */
+    int64_t last_ms;    /* when it was last known to hold */
+    char *texts[TEXTS]; /* the texts of the hold */
+    size_t bytes;
+};
+
+struct timeline {
+    size_t max, count, room;
+    struct held **holds; /* by token */
+    uint64_t dropped, look, next_token;
+    int64_t complete_since_ms, looked_ms;
+    size_t bytes;
+};
+
+const char *timeline_end_name(enum timeline_end end)
+{
+    static const char *const names[TIMELINE_END_COUNT] = {
+        [TIMELINE_HELD] = "held",       [TIMELINE_RELEASE] = "release",
+        [TIMELINE_EXPIRY] = "expiry",   [TIMELINE_BREAK] = "break",
+        [TIMELINE_UNKNOWN] = "unknown",
+    };
+    check((unsigned)end < TIMELINE_END_COUNT);
+    return names[end];
+}
+
+struct timeline *timeline_new(size_t holds_max, int64_t complete_since_ms)
+{
+    struct timeline *timeline = calloc(1, sizeof *timeline);
+    check(holds_max > 0);
+    if (!timeline)
+        return NULL;
+    timeline->max = holds_max;
+    timeline->complete_since_ms = complete_since_ms;
+    timeline->bytes = sizeof *timeline;
+    return timeline;
+}
+
+static void held_free(struct held *held)
+{
+    for (size_t i = 0; i < TEXTS; i++)
+        free(held->texts[i]);
+    free(held);
+}
+
+void timeline_free(struct timeline *timeline)
+{
+    if (!timeline)
+        return;
+    for (size_t i = 0; i < timeline->count; i++)
+        held_free(timeline->holds[i]);
+    free(timeline->holds);
+    free(timeline);
+}
+
+/* ---- Parts --------------------------------------------------------------------------- */
+
+/* The number of the first hold whose token is not below this one. */
+static size_t find_hold(const struct timeline *timeline, uint64_t token)
+{
+    size_t low = 0, high = timeline->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (timeline->holds[middle]->hold.token < token)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool set_hold_text(struct timeline *timeline, struct held *held, int which,
+                          const char *text, const char **member)
+{
+    if (!text || text[0] == '\0' || held->texts[which])
+        return true;
+    size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+    if (!copy)
+        return false;
+    memcpy(copy, text, size);
+    *member = held->texts[which] = copy;
+    held->bytes += size;
+    timeline->bytes += size;
+    return true;
+}
+
+static bool set_hold_texts(struct timeline *timeline, struct held *held,
+                           const struct timeline_hold *part)
+{
+    struct timeline_hold *hold = &held->hold;
+    return set_hold_text(timeline, held, OWNER, part->owner, &hold->owner) &&
+           set_hold_text(timeline, held, HOLDER, part->holder, &hold->holder) &&
+           set_hold_text(timeline, held, SCOPE, part->scope, &hold->scope) &&
+           set_hold_text(timeline, held, BY, part->by, &hold->by) &&
+           set_hold_text(timeline, held, REASON, part->reason, &hold->reason);
+}
+
+static void set_end(struct held *held, enum knowledge known, enum timeline_end end,
+                    struct timeline_time ended)
+{
+    if (known <= held->end_known || end == TIMELINE_HELD)
+        return;
+    held->end_known = known;
+    held->hold.end = end;
+    held->hold.ended = ended;
+}
+
+/* What follows from a grant for the holds before it. Those before an exclusive one have ended
+ * already. */
+static void end_before(struct timeline *timeline, size_t index)
+{
+    const struct timeline_hold *next = &timeline->holds[index]->hold;
+    for (size_t i = index; i > 0 && next->exclusive; i--) {
+        struct held *held = timeline->holds[i - 1];
+        int64_t expires = held->hold.expires_ms;
+        bool expired = expires > 0 && expires <= next->began.at_ms;
+        struct timeline_time ended = { expired ? expires : next->began.at_ms, TIMELINE_EXACT };
+        if (!expired && ended.at_ms > held->last_ms)
+            ended.slack_ms = ended.at_ms - held->last_ms;
+        set_end(held, INFERRED, expired ? TIMELINE_EXPIRY : TIMELINE_UNKNOWN, ended);
+        if (held->hold.exclusive)
+            break;
+    }
+}
+
+static void drop_first(struct timeline *timeline)
+{
+    struct held *held = timeline->holds[0];
+    if (held->hold.began.at_ms >= timeline->complete_since_ms)
+        timeline->complete_since_ms = held->hold.began.at_ms + 1;
+    timeline->bytes -= held->bytes;
+    timeline->dropped++;
+    held_free(held);
+    timeline->count--;
+    memmove(timeline->holds, timeline->holds + 1, timeline->count * sizeof(struct held *));
+}
+
+/* A new hold at this place; NULL if memory runs out. */
+static struct held *insert_hold(struct timeline *timeline, size_t index)
+{
+    if (timeline->count == timeline->room) {
+        size_t room = timeline->room > 0 ? 2 * timeline->room : 4;
+        struct held **holds = realloc(timeline->holds, room * sizeof *holds);
+        if (!holds)
+            return NULL;
+        timeline->bytes += (room - timeline->room) * sizeof *holds;
+        timeline->holds = holds;
+        timeline->room = room;
+    }
+    struct held *held = calloc(1, sizeof *held);
+    if (!held)
+        return NULL;
+    struct held **place = &timeline->holds[index];
+    memmove(place + 1, place, (timeline->count - index) * sizeof *place);
+    *place = held;
+    timeline->count++;
+    held->bytes = sizeof *held;
+    timeline->bytes += sizeof *held;
+    return held;
+}
+
+static void merge_into_hold(struct held *held, const struct timeline_hold *part, bool seen)
+{
+    struct timeline_hold *hold = &held->hold;
+    bool better = hold->began.at_ms == 0 || (!seen && hold->began.slack_ms != TIMELINE_EXACT);
+    if (part->began.at_ms > 0 && better)
+        hold->began = part->began;
+    if (part->began.at_ms > held->last_ms)
+        held->last_ms = part->began.at_ms;
+    if (part->expires_ms > hold->expires_ms)
+        hold->expires_ms = part->expires_ms;
+    if (part->mode && !hold->mode) {
+        hold->mode = part->mode;
+        hold->exclusive = part->exclusive;
+    }
+    set_end(held, seen ? READ : DONE, part->end, part->ended);
+}
+
+static bool add_to_hold(struct timeline *timeline, const struct timeline_hold *part, bool seen)
+{
+    size_t index = find_hold(timeline, part->token);
+    bool known = index < timeline->count && timeline->holds[index]->hold.token == part->token;
+    bool too_old = index == 0 && timeline->dropped > 0;
+    if (!known && (part->began.at_ms == 0 || too_old))
+        return true;
+    struct held *held = known ? timeline->holds[index] : insert_hold(timeline, index);
+    if (!held)
+        return false;
+    held->hold.token = part->token;
+    merge_into_hold(held, part, seen);
+    bool done = set_hold_texts(timeline, held, part);
+    if (seen)
+        held->look = timeline->look;
+    if (!known)
+        end_before(timeline, index);
+    /* What is already known to come after an exclusive hold ends this one, too. */
+    if (!known && index + 1 < timeline->count)
+        end_before(timeline, index + 1);
+    while (timeline->count > timeline->max)
+        drop_first(timeline);
+    return done;
+}
+
+bool timeline_note(struct timeline *timeline, const struct timeline_hold *hold)
+{
+    return add_to_hold(timeline, hold, /* seen */ false);
+}
+
+/* ---- Looks --------------------------------------------------------------------------- */
+
+void timeline_begin_look(struct timeline *timeline)
+{
+    timeline->look++;
+}
+
+bool timeline_see(struct timeline *timeline, const struct timeline_hold *hold)
+{
+    return add_to_hold(timeline, hold, /* seen */ true);
+}
+
+void timeline_end_look(struct timeline *timeline, uint64_t next_token, int64_t at_ms)
+{
+    for (size_t i = 0; i < timeline->count; i++) {
+        struct held *held = timeline->holds[i];
+        if (held->look == timeline->look) {
+            held->last_ms = at_ms > held->last_ms ? at_ms : held->last_ms;
+        } else if (held->end_known == NOT_KNOWN && held->hold.token < next_token) {
+            struct timeline_time ended = { at_ms, TIMELINE_EXACT };
+            if (at_ms > held->last_ms)
+                ended.slack_ms = at_ms - held->last_ms;
+            set_end(held, INFERRED, TIMELINE_UNKNOWN, ended);
+        }
+    }
+    timeline->looked_ms = at_ms;
+    if (next_token > timeline->next_token)
+        timeline->next_token = next_token;
+}
+
+/* ---- What is known ------------------------------------------------------------------- */
+
+size_t timeline_count(const struct timeline *timeline)
+{
+    return timeline->count;
+}
+
+const struct timeline_hold *timeline_at(const struct timeline *timeline, size_t index)
+{
+    check(index < timeline->count);
+    return &timeline->holds[index]->hold;
+}
+
+const char *timeline_began_name(const struct timeline *timeline, size_t index)
+{
+    const struct timeline_hold *hold = timeline_at(timeline, index);
+    if (index > 0 && timeline_at(timeline, index - 1)->end == TIMELINE_EXPIRY)
+        return "takeover";
+    return hold->began.slack_ms == TIMELINE_EXACT ? "grant" : "seen";
+}
+
+uint64_t timeline_dropped(const struct timeline *timeline)
+{
+    return timeline->dropped;
+}
+
+int64_t timeline_complete_since(const struct timeline *timeline)
+{
+    return timeline->complete_since_ms;
+}
+
+int64_t timeline_looked_at(const struct timeline *timeline)
+{
+    return timeline->looked_ms;
+}
+
+size_t timeline_bytes(const struct timeline *timeline)
+{
+    return timeline->bytes;
+}
+
+bool timeline_next_gap(const struct timeline *timeline, size_t *at,
+                       struct timeline_gap *ret_gap)
+{
+    int64_t free_ms = 0; /* since when nobody has held it */
+    for (size_t i = 0; i < timeline->count; i++) {
+        const struct timeline_hold *hold = timeline_at(timeline, i);
+        const struct timeline_hold *next =
+            i + 1 < timeline->count ? timeline_at(timeline, i + 1) : NULL;
+        int64_t end = hold->end == TIMELINE_HELD ? INT64_MAX : hold->ended.at_ms;
+        free_ms = end > free_ms ? end : free_ms;
+        if (i < *at || free_ms == INT64_MAX || (next && next->began.at_ms <= free_ms))
+            continue;
+        *at = i + 1;
+        ret_gap->from_ms = free_ms;
+        ret_gap->to_ms = next ? next->began.at_ms : 0;
+        ret_gap->certain = (next ? next->token : timeline->next_token) == hold->token + 1;
+        return true;
+    }
+    *at = timeline->count;
+    return false;
+}

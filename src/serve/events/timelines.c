@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timelines.c: finds the timeline of a lock, and forgets what has not changed for long. */
+#include "serve/events/timelines.h"
+
+#include "base/check.h"
+#include "base/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct kept {
+    struct timeline *timeline;
+    struct kept *older, *newer; /* by their last change */
+    int64_t changed_ms;
+    size_t bytes;
+    size_t size;
+    char resource[];
+};
+
+struct timelines {
+    struct map by_resource;
+    struct kept *oldest, *newest;
+    size_t bytes;
+    int64_t complete_since_ms; /* of a timeline that begins anew */
+};
+
+struct timelines *timelines_new(int64_t now_ms)
+{
+    struct timelines *timelines = calloc(1, sizeof *timelines);
+    if (!timelines)
+        return NULL;
+    *timelines = (struct timelines){ .by_resource = MAP_INIT, .complete_since_ms = now_ms };
+    return timelines;
+}
+
+static void unlink_kept(struct timelines *timelines, struct kept *kept)
+{
+    *(kept->older ? &kept->older->newer : &timelines->oldest) = kept->newer;
+    *(kept->newer ? &kept->newer->older : &timelines->newest) = kept->older;
+}
+
+static void link_newest(struct timelines *timelines, struct kept *kept)
+{
+    kept->older = timelines->newest;
+    kept->newer = NULL;
+    *(kept->older ? &kept->older->newer : &timelines->oldest) = kept;
+    timelines->newest = kept;
+}
+
+static struct view resource_of(const struct kept *kept)
+{
+    return (struct view){ kept->resource, kept->size };
+}
+
+static void forget_timeline(struct timelines *timelines, struct kept *kept)
+{
+    if (kept->changed_ms >= timelines->complete_since_ms)
+        timelines->complete_since_ms = kept->changed_ms + 1;
+    map_take(&timelines->by_resource, resource_of(kept));
+    unlink_kept(timelines, kept);
+    timelines->bytes -= kept->bytes;
+    timeline_free(kept->timeline);
+    free(kept);
+}
+
+void timelines_free(struct timelines *timelines)
+{
+    if (!timelines)
+        return;
+    while (timelines->oldest)
+        forget_timeline(timelines, timelines->oldest);
+    map_release(&timelines->by_resource);
+    free(timelines);
+}
+
+static struct kept *kept_new(struct timelines *timelines, struct view resource)
+{
+    struct kept *kept = calloc(1, sizeof *kept + resource.size);
+    void *old;
+    if (!kept)
+        return NULL;
+    kept->size = resource.size;
+    memcpy(kept->resource, resource.data, resource.size);
+    kept->timeline = timeline_new(TIMELINE_HOLDS_MAX, timelines->complete_since_ms);
+    if (!kept->timeline || !map_put(&timelines->by_resource, resource_of(kept), kept, &old)) {
+        timeline_free(kept->timeline);
+        free(kept);
+        return NULL;
+    }
+    link_newest(timelines, kept);
+    return kept;
+}
+
+static struct kept *open_kept(struct timelines *timelines, struct view resource)
+{
+    struct kept *kept = map_get(&timelines->by_resource, resource);
+    return kept ? kept : kept_new(timelines, resource);
+}
+
+struct timeline *timelines_open(struct timelines *timelines, struct view resource)
+{
+    struct kept *kept = open_kept(timelines, resource);
+    return kept ? kept->timeline : NULL;
+}
+
+/* The newest one stays, even if it alone is too large: its holds are bounded. */
+static void note_timeline_change(struct timelines *timelines, struct kept *kept, int64_t now_ms)
+{
+    timelines->bytes -= kept->bytes;
+    kept->bytes = sizeof *kept + kept->size + timeline_bytes(kept->timeline);
+    timelines->bytes += kept->bytes;
+    kept->changed_ms = now_ms;
+    unlink_kept(timelines, kept);
+    link_newest(timelines, kept);
+    while (timelines->bytes > TIMELINES_BYTES_MAX && timelines->oldest != kept)
+        forget_timeline(timelines, timelines->oldest);
+}
+
+void timelines_note(struct timelines *timelines, struct view resource,
+                    const struct timeline_hold *hold, int64_t now_ms)
+{
+    struct kept *kept = hold->began.at_ms > 0 ? open_kept(timelines, resource)
+                                              : map_get(&timelines->by_resource, resource);
+    if (!kept)
+        return;
+    bool noted = timeline_note(kept->timeline, hold);
+    note_timeline_change(timelines, kept, now_ms);
+    if (!noted)
+        forget_timeline(timelines, kept);
+}
+
+void timelines_looked(struct timelines *timelines, struct view resource, int64_t now_ms)
+{
+    struct kept *kept = map_get(&timelines->by_resource, resource);
+    check(kept);
+    note_timeline_change(timelines, kept, now_ms);
+}
+
+size_t timelines_bytes(const struct timelines *timelines)
+{
+    return timelines->bytes;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timelines.h: the timelines (base/timeline.h) of all locks that are used through this server, or
+ * that somebody looked at. Pure, and bounded: each has at most TIMELINE_HOLDS_MAX holds, and all
+ * of them together take at most TIMELINES_BYTES_MAX. Beyond that, the timeline is forgotten that
+ * has not changed for the longest time, and the next one of the same lock says since when it is
+ * complete. */
+#ifndef SERVE_EVENTS_TIMELINES_H
+#define SERVE_EVENTS_TIMELINES_H
+
+#include "base/timeline.h"
+#include "base/view.h"
+
+#define TIMELINE_HOLDS_MAX  512
+#define TIMELINES_BYTES_MAX (8 * 1024 * 1024)
+
+struct timelines;
+
+/* `now_ms` is the start of the server, in milliseconds since 1970. NULL if memory runs out. */
+struct timelines *timelines_new(int64_t now_ms);
+void timelines_free(struct timelines *timelines);
+
+/* The timeline of a lock, by its resource, "<namespace>/<scope>"; a new one if there is none. NULL
+ * if memory runs out. It is valid until the next call here. */
+struct timeline *timelines_open(struct timelines *timelines, struct view resource);
+
+/* Notes what a call did. Only a grant begins a new timeline. Without memory, the timeline of the
+ * lock is forgotten. */
+void timelines_note(struct timelines *timelines, struct view resource,
+                    const struct timeline_hold *hold, int64_t now_ms);
+
+/* After a look, which may have made the timeline larger. */
+void timelines_looked(struct timelines *timelines, struct view resource, int64_t now_ms);
+
+size_t timelines_bytes(const struct timelines *timelines);
+
+#endif
