@@ -2,7 +2,7 @@
 /* main.c: holdfast-serve, which `holdfast serve` starts: options, the loop, signals, and the
  * order in which things stop.
  *
- * The loop owns everything but the workers. SIGTERM and SIGINT stop the server: it grants
+ * The loop, which two threads run in turn, owns everything but the workers. SIGTERM and SIGINT stop the server: it grants
  * nothing more, ends the waits, answers what is under way, and leaves the leases of its clients
  * alone. A second signal ends it at once. SIGHUP reads the token file and the TLS files again,
  * and opens the audit log again; if one of them is wrong, the old one stays in use. */
@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "serve/api/api.h"
+#include "serve/calls/stand_in.h"
 #include "serve/upkeep/upkeep.h"
 
 #include <getopt.h>
@@ -66,7 +67,7 @@ struct daemon {
     struct audit *audit;
     struct api *api;
     struct http_server *http;
-    bool stopping, http_stopped;
+    bool stopping, http_stopped, ended_all;
 };
 
 /* ---- Words --------------------------------------------------------------------------- */
@@ -356,8 +357,10 @@ static enum hf_status read_options(struct options *options, int argc, char **arg
 
 static void finish_if_idle(struct daemon *daemon)
 {
-    if (daemon->stopping && daemon->http_stopped && api_is_idle(daemon->api))
-        uv_stop(&daemon->loop);
+    if (!daemon->stopping || !daemon->http_stopped || !api_is_idle(daemon->api))
+        return;
+    daemon->ended_all = true;
+    uv_stop(&daemon->loop);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -400,6 +403,47 @@ static void notify_loop(void *argument)
 {
     struct daemon *daemon = argument;
     uv_async_send(&daemon->ended);
+}
+
+/* The thread that runs the loop makes short writes itself (stand_in.h). */
+
+static bool run_loop_once(void *argument)
+{
+    struct daemon *daemon = argument;
+    uv_run(&daemon->loop, UV_RUN_ONCE);
+    return !daemon->ended_all;
+}
+
+static struct pool_job *take_loop_job(void *argument)
+{
+    struct daemon *daemon = argument;
+    return api_take_job(daemon->api);
+}
+
+static void collect_loop_job(void *argument, struct pool_job *job)
+{
+    struct daemon *daemon = argument;
+    api_end_job(daemon->api, job);
+    uv_update_time(&daemon->loop);
+    on_ended(&daemon->ended);
+}
+
+static void notify_of_loop_job(void *argument, struct pool_job *job)
+{
+    struct daemon *daemon = argument;
+    api_end_job(daemon->api, job);
+    notify_loop(daemon);
+}
+
+static enum hf_status run_daemon(struct daemon *daemon, struct hf_error *error)
+{
+    const struct stand_in_options options = { .env = daemon->env,
+                                              .run = run_loop_once,
+                                              .take = take_loop_job,
+                                              .collect = collect_loop_job,
+                                              .notify = notify_of_loop_job,
+                                              .argument = daemon };
+    return stand_in_run(&options, error);
 }
 
 static struct http_figures read_http_figures(void *argument)
@@ -690,7 +734,7 @@ int main(int argc, char **argv)
     status = start(&daemon, &error);
     if (status == HF_OK) {
         say_started(&daemon);
-        uv_run(&daemon.loop, UV_RUN_DEFAULT);
+        status = run_daemon(&daemon, &error);
     }
     release_daemon(&daemon);
     return status == HF_OK ? 0 : fail(&daemon.options, &error);

@@ -675,6 +675,16 @@ void api_flush(struct api *api)
     calls_flush(&api->calls, env_now(api->env));
 }
 
+struct pool_job *api_take_job(struct api *api)
+{
+    return calls_take_batch(&api->calls, env_now(api->env));
+}
+
+void api_end_job(struct api *api, struct pool_job *job)
+{
+    pool_end(api->pool, job);
+}
+
 struct mono_time api_wake_at(const struct api *api)
 {
     return mono_earlier(calls_wake_at(&api->calls), streams_wake_at(api));

@@ -11,6 +11,7 @@
 #include "env/env.h"
 #include "holdfast.h"
 #include "serve/calls/lease_id.h"
+#include "serve/calls/pool.h"
 #include "serve/core/core.h"
 #include "serve/guard/guard.h"
 #include "serve/guard/rate.h"
@@ -59,6 +60,11 @@ struct mono_time api_wake_at(const struct api *api);
 
 /* Before the loop waits for the next event. */
 void api_flush(struct api *api);
+
+/* Before that, for a thread that can block: a job that it should run; NULL: there is none. Then
+ * api_end_job, in any thread, and api_collect. */
+struct pool_job *api_take_job(struct api *api);
+void api_end_job(struct api *api, struct pool_job *job);
 
 /* Grants nothing more, and ends all waits. */
 void api_stop(struct api *api);

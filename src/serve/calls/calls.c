@@ -71,14 +71,13 @@ static void submit(struct calls *calls, struct pool_job *job)
     check(pool_submit(calls->pool, job));
 }
 
-static void start_batch(struct calls *calls, struct call_batch *batch, struct mono_time now)
+static void fill_batch(struct calls *calls, struct call_batch *batch, struct mono_time now)
 {
     const struct call_order_group *group = calls->first->group;
     while (calls->first && calls->first->group == group && batch->count < CALLS_BATCH_MAX)
         batch->orders[batch->count++] = take_gathered(calls);
     batch->job.run = run_batch;
     batch->began = now;
-    submit(calls, &batch->job);
 }
 
 /* When the calls that gather no longer wait for the batch that is under way. */
@@ -101,10 +100,24 @@ void calls_flush(struct calls *calls, struct mono_time now)
         under_way += calls->batches[i].count > 0;
     for (size_t i = 0; i < CALLS_BATCHES && calls->first; i++) {
         bool starts = calls->batches[i].count == 0 && (under_way == 0 || calls->overlap);
-        if (starts)
-            start_batch(calls, &calls->batches[i], now);
+        if (starts) {
+            fill_batch(calls, &calls->batches[i], now);
+            submit(calls, &calls->batches[i].job);
+        }
         under_way += starts;
     }
+}
+
+struct pool_job *calls_take_batch(struct calls *calls, struct mono_time now)
+{
+    if (!calls->first || calls->long_batches == CALLS_LONG_COUNT)
+        return NULL;
+    for (size_t i = 0; i < CALLS_BATCHES; i++)
+        if (calls->batches[i].count > 0)
+            return NULL;
+    fill_batch(calls, &calls->batches[0], now);
+    check(pool_admit(calls->pool));
+    return &calls->batches[0].job;
 }
 
 struct mono_time calls_wake_at(const struct calls *calls)
@@ -150,11 +163,15 @@ static void end_call(struct calls *calls, struct call_order *order, struct mono_
 static void end_call_batch(struct calls *calls, struct call_batch *batch, struct mono_time now)
 {
     size_t count = batch->count;
+    struct span took = mono_since(now, batch->began);
     calls->unbatched = !batch->useful;
+    if (took.us < CALLS_LONG.us)
+        calls->long_batches = 0;
+    else if (calls->long_batches < CALLS_LONG_COUNT)
+        calls->long_batches++;
     /* With slow writes, one larger batch after the other serves more requests than two smaller ones
      * that wait for each other. */
-    calls->overlap =
-        mono_since(now, batch->began).us < (int64_t)count * calls->overlap_below.us;
+    calls->overlap = took.us < (int64_t)count * calls->overlap_below.us;
     for (size_t i = 0; i < count; i++) {
         struct call_order *order = batch->orders[i];
         if (RULE(UNDECIDED_IS_MADE_ALONE) && order->alone) {

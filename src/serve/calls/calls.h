@@ -7,6 +7,7 @@
  *     calls_pass_time(calls, now);                       at calls_wake_at(calls)
  *
  *     calls_flush(calls, now);                           before the loop waits again
+ *     job = calls_take_batch(calls, now);                or, if the caller can block, before that
  *
  * Each of the first three ends with the actions of the core: answers go to the caller's function.
  *
@@ -16,7 +17,10 @@
  * a batch is written, two batches are under way at a time. A batch makes each call as if it were
  * alone, or not at all; those that it did not make become jobs of their own. If a batch is under
  * way for CALLS_PATIENCE, because the store hangs, no call waits for it any longer: each becomes a
- * job of its own. */
+ * job of its own.
+ *
+ * Waking a worker takes longer than a short write. So if writes are short, and the caller can block
+ * (stand_in.h), it makes the batch itself. */
 #ifndef SERVE_CALLS_CALLS_H
 #define SERVE_CALLS_CALLS_H
 
@@ -47,6 +51,11 @@ struct call_order {
 
 /* The time that the loop itself needs for a request, about. */
 #define CALLS_OVERLAP_BELOW SPAN_US(30)
+
+/* Writes are short unless this many batches in a row took as long as this. (A single one may only
+ * have waited for a processor.) */
+#define CALLS_LONG       SPAN_MS(2)
+#define CALLS_LONG_COUNT 4
 
 /* The most calls in a batch, and the most batches under way. */
 #define CALLS_BATCH_MAX HF_TRY_MAX
@@ -95,6 +104,7 @@ struct calls {
     struct call_order *first, *last; /* that gather for the next batch */
     struct call_batch batches[CALLS_BATCHES];
     bool overlap;   /* writes are fast */
+    unsigned long_batches; /* in a row, at most CALLS_LONG_COUNT */
     bool unbatched; /* the store has no use for batches */
 };
 
@@ -102,6 +112,10 @@ void calls_pump(struct calls *calls);
 void calls_collect(struct calls *calls, struct mono_time now);
 void calls_pass_time(struct calls *calls, struct mono_time now);
 void calls_flush(struct calls *calls, struct mono_time now);
+
+/* The batch that calls_flush would give to a worker, if writes are short. The caller runs the job,
+ * and then calls pool_end and calls_collect. NULL: leave it to calls_flush. */
+struct pool_job *calls_take_batch(struct calls *calls, struct mono_time now);
 
 /* When calls_pass_time or calls_flush has something to do; MOMENT_FAR: never. */
 struct mono_time calls_wake_at(const struct calls *calls);

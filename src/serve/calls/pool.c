@@ -55,9 +55,7 @@ static void work(void *argument)
         }
         env_mutex_unlock(&pool->mutex);
         job->run(job);
-        env_mutex_lock(&pool->mutex);
-        append_job(&pool->ended, job);
-        env_mutex_unlock(&pool->mutex);
+        pool_end(pool, job);
         pool->options.notify(pool->options.argument);
         env_mutex_lock(&pool->mutex);
     }
@@ -114,6 +112,22 @@ bool pool_submit(struct pool *pool, struct pool_job *job)
     }
     env_mutex_unlock(&pool->mutex);
     return fits;
+}
+
+bool pool_admit(struct pool *pool)
+{
+    env_mutex_lock(&pool->mutex);
+    bool fits = pool->jobs < pool->options.jobs_max;
+    pool->jobs += fits;
+    env_mutex_unlock(&pool->mutex);
+    return fits;
+}
+
+void pool_end(struct pool *pool, struct pool_job *job)
+{
+    env_mutex_lock(&pool->mutex);
+    append_job(&pool->ended, job);
+    env_mutex_unlock(&pool->mutex);
 }
 
 struct pool_job *pool_take_ended(struct pool *pool)

@@ -40,6 +40,10 @@ void pool_free(struct pool *pool);
 /* False: there are too many jobs. */
 bool pool_submit(struct pool *pool, struct pool_job *job);
 
+/* The same for a job that the caller runs itself, in any thread. It then counts as submitted. */
+bool pool_admit(struct pool *pool);
+void pool_end(struct pool *pool, struct pool_job *job);
+
 /* A job that has ended; NULL if there is none now. */
 struct pool_job *pool_take_ended(struct pool *pool);
 
