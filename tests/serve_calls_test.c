@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/parse.h"
 #include "serve/calls/lease_order.h"
+#include "serve/calls/stand_in.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -429,6 +430,90 @@ static void a_pool_runs_every_job_once_and_refuses_too_many(void **state)
     pool_free(NULL);
 }
 
+/* A loop that only counts its turns; its jobs block until the loop has gone on without them. */
+struct counted_loop {
+    struct env_mutex mutex;
+    struct env_cond changed;
+    struct counted_loop_job {
+        struct pool_job job;
+        struct counted_loop *loop;
+        bool blocks;
+        bool was_collected, was_notified;
+    } jobs[4];
+    unsigned turns, next, ended;
+};
+
+static void block_until_next_turn(struct pool_job *job)
+{
+    const struct counted_loop_job *it = (struct counted_loop_job *)(void *)job;
+    struct counted_loop *loop = it->loop;
+    env_mutex_lock(&loop->mutex);
+    unsigned now = loop->turns;
+    while (it->blocks && loop->turns == now)
+        env_cond_wait(&loop->changed, &loop->mutex);
+    env_mutex_unlock(&loop->mutex);
+}
+
+static bool turn_loop(void *argument)
+{
+    struct counted_loop *loop = argument;
+    env_mutex_lock(&loop->mutex);
+    loop->turns++;
+    env_cond_broadcast(&loop->changed);
+    bool goes_on = loop->ended < 4;
+    env_mutex_unlock(&loop->mutex);
+    return goes_on;
+}
+
+static struct pool_job *take_blocking(void *argument)
+{
+    struct counted_loop *loop = argument;
+    return loop->next < 4 ? &loop->jobs[loop->next++].job : NULL;
+}
+
+static void end_loop_job(struct counted_loop *loop, bool *ret_ended)
+{
+    env_mutex_lock(&loop->mutex);
+    assert_false(*ret_ended);
+    *ret_ended = true;
+    loop->ended++;
+    env_mutex_unlock(&loop->mutex);
+}
+
+static void note_collected(void *argument, struct pool_job *job)
+{
+    end_loop_job(argument, &((struct counted_loop_job *)(void *)job)->was_collected);
+}
+
+static void note_notified(void *argument, struct pool_job *job)
+{
+    end_loop_job(argument, &((struct counted_loop_job *)(void *)job)->was_notified);
+}
+
+static void a_loop_goes_on_while_a_job_of_its_thread_blocks(void **state)
+{
+    struct place *place = *state;
+    struct env *env = env_real();
+    struct counted_loop loop = { .turns = 0 };
+    const struct stand_in_options options = { env,           turn_loop,
+                                              take_blocking, note_collected,
+                                              note_notified, &loop };
+    env_mutex_init(env, &loop.mutex);
+    env_cond_init(env, &loop.changed);
+    for (unsigned i = 0; i < 4; i++)
+        loop.jobs[i] = (struct counted_loop_job){ .job = { .run = block_until_next_turn },
+                                                  .loop = &loop,
+                                                  .blocks = i % 2 == 1 };
+    OK(stand_in_run(&options, &place->error));
+    for (unsigned i = 0; i < 4; i++) {
+        const struct counted_loop_job *it = &loop.jobs[i];
+        assert_true(it->was_collected != it->was_notified);
+        assert_true(!it->blocks || it->was_notified);
+    }
+    env_cond_release(&loop.changed);
+    env_mutex_release(&loop.mutex);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +527,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_secret_of_a_bucket_is_created_once),
         cmocka_unit_test(orders_with_wrong_arguments_are_refused),
         cmocka_unit_test(a_pool_runs_every_job_once_and_refuses_too_many),
+        cmocka_unit_test(a_loop_goes_on_while_a_job_of_its_thread_blocks),
     };
     return place_run(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -133,11 +133,12 @@ static void tell_refusal(enum hf_status status, void *order)
     free(order);
 }
 
-static void ask(const struct words *words, bool waits, int64_t limit_ms)
+static void ask(const struct words *words, bool excludes, bool waits, int64_t limit_ms)
 {
     struct hf_error error;
     struct mono_time until = mono_add(stage->now, SPAN_MS(limit_ms));
     struct core_wanted wanted = { .resource = view_of(words->word[2]),
+                                  .excludes = excludes,
                                   .waits = waits,
                                   .until =
                                       limit_ms > 0 ? until : (struct mono_time){ MOMENT_FAR },
@@ -185,11 +186,13 @@ static void play(const char *event)
     split(event, &words);
     const char *verb = words.word[0];
     if (strcmp(verb, "acquire") == 0)
-        ask(&words, /* waits */ true, 0);
+        ask(&words, /* excludes */ false, /* waits */ true, 0);
+    else if (strcmp(verb, "lock") == 0)
+        ask(&words, /* excludes */ true, /* waits */ true, 0);
     else if (strcmp(verb, "until") == 0)
-        ask(&words, /* waits */ true, (int64_t)number_in(&words, 3));
+        ask(&words, /* excludes */ false, /* waits */ true, (int64_t)number_in(&words, 3));
     else if (strcmp(verb, "try") == 0)
-        ask(&words, /* waits */ false, 0);
+        ask(&words, /* excludes */ false, /* waits */ false, 0);
     else if (strcmp(verb, "free") == 0)
         begin_work(&words, words.word[2]);
     else if (strcmp(verb, "work") == 0)
@@ -311,6 +314,26 @@ STORY(a_request_that_does_not_wait_does_not_overtake, { "try 1 k", "acquire 1" }
 STORY(a_failure_is_answered_and_the_next_one_asks, { "acquire 1 k", "begin 1" },
       { "acquire 2 k", "" }, { "end 1 unavailable", "free 1, 1=unavailable, begin 2" },
       { "end 2 held", "" }, { "pass 250", "poll 2" }, { "end 2 lost", "free 2, 2=lost" })
+
+STORY(the_next_in_line_asks_with_the_release, { "lock 1 k", "begin 1" }, { "lock 2 k", "" },
+      { "lock 3 k", "" }, { "end 1 ok", "free 1, 1=ok" }, { "try 4 k", "refused held" },
+      { "free 9 k", "work 9, begin 2" }, { "end 9 ok", "free 9, 9=ok" },
+      { "end 2 ok", "free 2, 2=ok" }, { "wake k", "begin 3" })
+
+STORY(the_next_in_line_does_not_wait_long_for_a_release, { "lock 1 k", "begin 1" },
+      { "lock 2 k", "" }, { "end 1 ok", "free 1, 1=ok" }, { "pass 9", "" },
+      { "pass 1", "begin 2" }, { "end 2 held", "" }, { "free 9 k", "work 9" },
+      { "end 9 ok", "free 9, 9=ok, poll 2" }, { "end 2 ok", "free 2, 2=ok" })
+
+STORY(a_release_that_comes_too_late_for_the_next_in_line_is_polled, { "lock 1 k", "begin 1" },
+      { "lock 2 k", "" }, { "end 1 ok", "free 1, 1=ok" }, { "free 9 k", "work 9, begin 2" },
+      { "end 2 held", "" }, { "end 9 ok", "free 9, 9=ok, poll 2" })
+
+STORY(the_next_in_line_leaves_nothing, { "lock 1 k", "begin 1" }, { "lock 2 k", "" },
+      { "lock 3 k", "" }, { "end 1 ok", "free 1, 1=ok" }, { "hangup 2", "free 2, begin 3" },
+      { "end 3 held", "" }, { "hangup 3", "cancel 3" }, { "end 3 ok", "free 3" },
+      { "lock 4 k", "begin 4" }, { "lock 5 k", "" }, { "end 4 ok", "free 4, 4=ok" },
+      { "stop", "free 5, 5=cancelled" })
 
 /* ---- Releases ------------------------------------------------------------------------ */
 
@@ -626,7 +649,11 @@ static void a_request_without_memory_is_refused(void **state)
         assert_non_null(core);
         enum hf_status status = HF_UNAVAILABLE;
         struct core_retry retry = { VIEW("id"), 7 };
-        struct core_wanted wanted = { VIEW("k"), kind == 0, { MOMENT_FAR }, retry, &order };
+        struct core_wanted wanted = { .resource = VIEW("k"),
+                                      .waits = kind == 0,
+                                      .until = { MOMENT_FAR },
+                                      .retry = retry,
+                                      .order = &order };
         struct core_work work = { VIEW("k"), retry, &order };
         for (long n = 0; status != HF_OK; n++) {
             alloc_fail_after(n);
@@ -716,6 +743,10 @@ int main(void)
         cmocka_unit_test(waiters_are_served_in_the_order_in_which_they_came),
         cmocka_unit_test(only_the_first_waiter_of_a_line_has_a_place),
         cmocka_unit_test(a_request_that_does_not_wait_does_not_overtake),
+        cmocka_unit_test(the_next_in_line_asks_with_the_release),
+        cmocka_unit_test(the_next_in_line_does_not_wait_long_for_a_release),
+        cmocka_unit_test(a_release_that_comes_too_late_for_the_next_in_line_is_polled),
+        cmocka_unit_test(the_next_in_line_leaves_nothing),
         cmocka_unit_test(a_failure_is_answered_and_the_next_one_asks),
         cmocka_unit_test(a_release_polls_at_once),
         cmocka_unit_test(a_release_during_a_poll_is_followed_by_another),

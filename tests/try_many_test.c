@@ -228,6 +228,30 @@ static void refused_by_the_store(void **state)
     free_many(&many);
 }
 
+/* The entries are not in this order: the handles are ordered by their addresses. */
+static void released_and_acquired(void **state)
+{
+    struct pair *pair = *state;
+    if (!store_can(pair))
+        return;
+    for (size_t waits = 0; waits < 2; waits++) {
+        struct hf_lock *locks[2] = { lock_of(&pair->one, "named:passed", 30000),
+                                     lock_of(&pair->one, "named:passed", 30000) };
+        MUST(hf_lock_acquire(locks[0], 0, &error));
+        for (size_t i = 0; i < 4; i++) { /* each handle is the one with the lower address */
+            struct hf_try tries[] = { { .lock = locks[(i + 1) % 2] },
+                                      { .lock = locks[i % 2], .kind = HF_TRY_RELEASE } };
+            tries[0].kind = waits ? HF_TRY_BEGIN : HF_TRY_ACQUIRE;
+            MUST(hf_try_many(tries, 2, &error));
+            IS(HF_OK, tries[0].error.status);
+            IS(HF_OK, tries[1].error.status);
+        }
+        MUST(hf_lock_release(locks[0], &error));
+        hf_lock_free(locks[0]);
+        hf_lock_free(locks[1]);
+    }
+}
+
 /* ---- Waiting, and leases that were passed on ------------------------------------------- */
 
 static void joining_the_queue(void **state)
@@ -417,6 +441,7 @@ int main(int argc, char **argv)
         PAIR("a lost reply is followed up, as by the single call", lost_replies),
         PAIR("what the store refuses is not done, and the handle is as before",
              refused_by_the_store),
+        PAIR("what is released is acquired in the same attempt", released_and_acquired),
         PAIR("a lock that is not free is waited for in the queue", joining_the_queue),
         PAIR("a lease that was passed on is released", leases_that_were_named),
         PAIR("keys are acquired with their states", keys),

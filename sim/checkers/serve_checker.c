@@ -18,6 +18,7 @@
  *
  *   - a lease or a place in the queue is left of a request whose client has long hung up;
  *   - a wait lasts longer than its limit;
+ *   - clients have long waited at a server that has no place in the queue;
  *   - a wait in vain is answered, and its place in the queue is still there;
  *   - with one server, a release does not reach the next waiter within a second;
  *   - a request is never answered. */
@@ -36,6 +37,7 @@
 #define LOOK_EVERY  SPAN_S(1)
 #define GONE_MAX    SPAN_S(6)
 #define LIMIT_SLACK SPAN_S(3)
+#define PLACE_MAX   SPAN_S(4)
 #define WAKE_MAX    SPAN_MS(800)
 #define LEAVE_MAX   SPAN_MS(800) /* a server may wait this long until a place is given up */
 
@@ -63,7 +65,8 @@ struct serve_checker {
     size_t lease_count;
     struct told_result *told;
     size_t told_count;
-    uint64_t *kept; /* results, by instance */
+    uint64_t *kept;                 /* results, by instance */
+    int64_t changed_us[SERVE_KEYS]; /* when the table was last written */
 };
 
 static struct world *world_of(const struct serve_checker *checker)
@@ -132,6 +135,7 @@ static void table_changed(void *argument, const struct bucket_change *change)
         if (!view_equal(change->key, view_of(documents[key])) || !change->body.data)
             continue;
         struct checked_version *version = checked_version_read(change->body, NULL);
+        checker->changed_us[key] = serve_now(checker->work);
         if (!version)
             continue;
         for (size_t i = 0; i < checker->lease_count; i++)
@@ -323,6 +327,15 @@ static void note_release(struct serve_checker *checker, const struct exchange *r
         next->wake_due = serve_now(work) + WAKE_MAX.us;
 }
 
+/* The release has reached somebody, who need not be the waiter: a request that does not wait may
+ * have come before it. */
+static void note_grant(struct serve_checker *checker, const struct exchange *grant)
+{
+    for (size_t i = 0; i < checker->work->exchange_count; i++)
+        if (checker->work->exchanges[i].key == grant->key)
+            checker->work->exchanges[i].wake_due = 0;
+}
+
 /* A wait in vain. Its place in the queue is gone, unless the store was slow, or a request with the
  * same id still waits. */
 static void check_left_the_queue(struct serve_checker *checker, const struct exchange *exchange)
@@ -355,6 +368,8 @@ void serve_checker_answers(struct serve_checker *checker, const struct exchange 
         world_fail(world_of(checker),
                    "request %" PRIu64 " was answered long after its lock was released",
                    exchange->number);
+    if (ok && exchange->kind == EXCHANGE_ACQUIRE)
+        note_grant(checker, exchange);
     if (ok && exchange->kind == EXCHANGE_RELEASE)
         note_release(checker, exchange);
     if (exchange->result.status == HF_TIMEOUT)
@@ -434,6 +449,43 @@ static int64_t unwanted_since(const struct serve_checker *checker, uint64_t numb
     return since;
 }
 
+/* Whether a request of this server has a place in the queue. */
+static bool has_place(const struct serve_checker *checker,
+                      const struct checked_version *version, uint64_t instance)
+{
+    for (size_t i = 0; i < version->waiter_count; i++) {
+        uint64_t number = exchange_in(version->waiters[i].note);
+        if (number > 0 && number <= checker->work->exchange_count &&
+            checker->work->exchanges[number - 1].instance == instance)
+            return true;
+    }
+    return false;
+}
+
+/* A server whose clients wait has a place in the queue, but for a moment after the table
+ * has changed: the one before has left, and the next one asks. */
+static void check_places(const struct serve_checker *checker, size_t key,
+                         const struct checked_version *version)
+{
+    const struct serve_work *work = checker->work;
+    int64_t now = serve_now(work), changed = checker->changed_us[key];
+    bool used = changed >= work->run->calm_us + SERVE_SETTLE_US; /* it needs no repair */
+    if (!used || now - changed < PLACE_MAX.us)
+        return;
+    for (size_t i = 0; i < work->exchange_count; i++) {
+        const struct exchange *exchange = &work->exchanges[i];
+        if (exchange->key != key || exchange->kind != EXCHANGE_ACQUIRE ||
+            work->nodes[exchange->node].instance != exchange->instance ||
+            work->nodes[exchange->node].stopping || !is_waiting(checker, exchange) ||
+            now - exchange->arrived_us < PLACE_MAX.us)
+            continue;
+        if (!has_place(checker, version, exchange->instance))
+            world_fail(world_of(checker),
+                       "request %" PRIu64 " waits, and its server has no place in the queue",
+                       exchange->number);
+    }
+}
+
 static void look_at_tables(struct serve_checker *checker)
 {
     int64_t now = serve_now(checker->work);
@@ -459,6 +511,8 @@ static void look_at_tables(struct serve_checker *checker)
                            "request %" PRIu64 " is in the queue, and its client has left",
                            number);
         }
+        if (version)
+            check_places(checker, key, version);
         checked_version_free(version);
     }
 }

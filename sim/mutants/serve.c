@@ -11,6 +11,12 @@ void mutant_serves_the_last(struct core_op **next, struct core_op *last)
         *next = last;
 }
 
+void mutant_waits_for_a_release(struct mono_time *ask_at)
+{
+    if (!RULE(NEXT_ASKS_SOON))
+        *ask_at = mono_add(*ask_at, SPAN_S(86400));
+}
+
 void mutant_counts_from_answer(struct hf_lock *lock, int64_t *left_ms)
 {
     if (!RULE(ANSWER_FROM_T0) && *left_ms > 0)

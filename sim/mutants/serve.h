@@ -13,6 +13,9 @@ struct hf_lock;
 /* FIRST_COME_FIRST_SERVED: takes the waiter that came last. */
 void mutant_serves_the_last(struct core_op **next, struct core_op *last);
 
+/* NEXT_ASKS_SOON: the next in line asks a day later, unless there is a release. */
+void mutant_waits_for_a_release(struct mono_time *ask_at);
+
 /* ANSWER_FROM_T0: tells a client that the whole ttl is left. */
 void mutant_counts_from_answer(struct hf_lock *lock, int64_t *left_ms);
 

@@ -167,6 +167,7 @@ static void begin(struct server *server, struct exchange *exchange, struct mono_
     if (exchange->kind == EXCHANGE_ACQUIRE) {
         struct mono_time until = mono_add(now, SPAN_US(exchange->limit_us));
         struct core_wanted wanted = { .resource = resource,
+                                      .excludes = true,
                                       .waits = exchange->waits,
                                       .until = exchange->limit_us > 0
                                                    ? until

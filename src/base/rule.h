@@ -310,6 +310,8 @@
     ROW(NO_WAIT_IN_TURN, "serve", "lets a request that does not wait overtake the line")       \
     ROW(RELEASE_WAKES_THE_LINE, "serve", "does not poll when a release went through it")       \
     ROW(UNWANTED_IS_GIVEN_BACK, "serve", "keeps a grant whose client has hung up")             \
+    ROW(NEXT_ASKS_SOON, "serve",                                                               \
+        "lets the next waiter ask only when its server sees a release")                        \
     ROW(TIMEOUT_HAS_NO_PLACE, "serve", "answers a wait in vain before its place is given up")  \
     ROW(WAITS_END, "serve", "does not end a wait at its time limit")                           \
     ROW(STOP_GRANTS_NOTHING, "serve", "grants while it stops")                                 \

@@ -63,18 +63,28 @@ static void end_try(struct lock_try *it)
     env_mutex_unlock(&lock->calls);
 }
 
+/* Adds the requests that are releases, or those that are not. */
+static size_t add_requests(struct lock_try *tries, size_t count, bool releases,
+                           struct request **requests, size_t sent)
+{
+    for (size_t i = 0; i < count; i++)
+        if (tries[i].sent && (tries[i].kind == HF_TRY_RELEASE) == releases)
+            requests[sent++] = &tries[i].request;
+    return sent;
+}
+
 void lock_try_many(struct lock_try *tries, size_t count)
 {
     struct request *requests[EACH_MAX];
-    size_t sent = 0;
     check(count <= EACH_MAX);
     for (size_t i = 0; i < count; i++) {
         tries[i].sent = false;
         if (tries[i].lock)
             begin_try(&tries[i]);
-        if (tries[i].sent)
-            requests[sent++] = &tries[i].request;
     }
+    /* What is released can be acquired in the same write. */
+    size_t sent = add_requests(tries, count, /* releases */ true, requests, 0);
+    sent = add_requests(tries, count, /* releases */ false, requests, sent);
     if (sent > 0)
         table_refs_ask_each(requests, sent);
     for (size_t i = 0; i < count; i++)

@@ -2,10 +2,11 @@
 /* main.c: holdfast-serve, which `holdfast serve` starts: options, the loop, signals, and the
  * order in which things stop.
  *
- * The loop, which two threads run in turn, owns everything but the workers. SIGTERM and SIGINT stop the server: it grants
- * nothing more, ends the waits, answers what is under way, and leaves the leases of its clients
- * alone. A second signal ends it at once. SIGHUP reads the token file and the TLS files again,
- * and opens the audit log again; if one of them is wrong, the old one stays in use. */
+ * The loop, which two threads run in turn, owns everything but the workers. SIGTERM and SIGINT stop
+ * the server: it grants nothing more, ends the waits, answers what is under way, and leaves the
+ * leases of its clients alone. A second signal ends it at once. SIGHUP reads the token file and the
+ * TLS files again, and opens the audit log again; if one of them is wrong, the old one stays in
+ * use. */
 #include "base/buffer.h"
 #include "base/json.h"
 #include "base/parse.h"

@@ -218,6 +218,8 @@ static enum hf_status give_to_core(struct exchange *exchange, struct lease_task 
         status = error_set(error, HF_INVALID, "the names are too long");
     } else if (task->kind == LEASE_ACQUIRE) {
         struct core_wanted wanted = { .resource = buffer_view(&resource),
+                                      .excludes = !task->txn_id &&
+                                                  (task->is_key || task->mode == HF_EXCLUSIVE),
                                       .waits = exchange->ask.block_s >= 0,
                                       .until = wait_until(exchange),
                                       .retry = retry,

@@ -71,7 +71,7 @@ static void submit(struct calls *calls, struct pool_job *job)
     check(pool_submit(calls->pool, job));
 }
 
-static void fill_batch(struct calls *calls, struct call_batch *batch, struct mono_time now)
+static void fill_call_batch(struct calls *calls, struct call_batch *batch, struct mono_time now)
 {
     const struct call_order_group *group = calls->first->group;
     while (calls->first && calls->first->group == group && batch->count < CALLS_BATCH_MAX)
@@ -101,7 +101,7 @@ void calls_flush(struct calls *calls, struct mono_time now)
     for (size_t i = 0; i < CALLS_BATCHES && calls->first; i++) {
         bool starts = calls->batches[i].count == 0 && (under_way == 0 || calls->overlap);
         if (starts) {
-            fill_batch(calls, &calls->batches[i], now);
+            fill_call_batch(calls, &calls->batches[i], now);
             submit(calls, &calls->batches[i].job);
         }
         under_way += starts;
@@ -115,7 +115,7 @@ struct pool_job *calls_take_batch(struct calls *calls, struct mono_time now)
     for (size_t i = 0; i < CALLS_BATCHES; i++)
         if (calls->batches[i].count > 0)
             return NULL;
-    fill_batch(calls, &calls->batches[0], now);
+    fill_call_batch(calls, &calls->batches[0], now);
     check(pool_admit(calls->pool));
     return &calls->batches[0].job;
 }

@@ -103,9 +103,9 @@ struct calls {
         overlap_below; /* writes are fast if a batch takes less than this for each call */
     struct call_order *first, *last; /* that gather for the next batch */
     struct call_batch batches[CALLS_BATCHES];
-    bool overlap;   /* writes are fast */
+    bool overlap;          /* writes are fast */
     unsigned long_batches; /* in a row, at most CALLS_LONG_COUNT */
-    bool unbatched; /* the store has no use for batches */
+    bool unbatched;        /* the store has no use for batches */
 };
 
 void calls_pump(struct calls *calls);

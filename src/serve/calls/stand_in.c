@@ -107,7 +107,7 @@ static void run_loop(struct turns *turns)
     env_mutex_unlock(&turns->mutex);
 }
 
-static bool is_over(struct turns *turns)
+static bool loop_is_over(struct turns *turns)
 {
     env_mutex_lock(&turns->mutex);
     bool over = turns->over;
@@ -125,7 +125,7 @@ static void stand_in(void *argument)
         env_mutex_unlock(&turns->mutex);
         if (!over)
             run_loop(turns);
-    } while (!is_over(turns));
+    } while (!loop_is_over(turns));
 }
 
 enum hf_status stand_in_run(const struct stand_in_options *options, struct hf_error *error)
@@ -137,7 +137,7 @@ enum hf_status stand_in_run(const struct stand_in_options *options, struct hf_er
     enum hf_status status = env_task_start(options->env, stand_in, &turns, &second, error);
     if (status == HF_OK) {
         run_loop(&turns);
-        if (!is_over(&turns))
+        if (!loop_is_over(&turns))
             stand_in(&turns);
         env_task_join(options->env, second);
     }

@@ -416,6 +416,7 @@ enum hf_status core_acquire(struct core *core, uint64_t request,
         return error_no_memory(error);
     op->is_acquire = true;
     op->waits = wanted->waits;
+    op->excludes = wanted->excludes;
     if (!op->waits) {
         op_start(core, op, OP_ASKING, CORE_CALL_ACQUIRE);
     } else if (!line_join(core, op)) {
@@ -441,6 +442,8 @@ enum hf_status core_work(struct core *core, uint64_t request, const struct core_
     if (!op)
         return error_no_memory(error);
     op_start(core, op, OP_WORKING, CORE_CALL_WORK);
+    if (op->resource.size > 0)
+        line_follow(core, op->resource);
     return error_clear(error);
 }
 
@@ -640,8 +643,9 @@ static void check_one_line(const struct core_line *line)
     const struct core_op *front = line->front;
     check(front && front->line == line && front->is_acquire && front->waits);
     check(front->state != OP_PARKED && front->state != OP_WORKING && front->state != OP_ENDED);
-    check((front->state == OP_STANDING) == (line->poll.timer.index > 0));
-    check((front->state == OP_STANDING) == (!front->starting && front->call == 0));
+    bool rests = front->state == OP_STANDING || front->state == OP_NEXT;
+    check(rests == (line->poll.timer.index > 0));
+    check(rests == (!front->starting && front->call == 0));
     for (const struct core_op *op = line->parked.first; op; op = op->next) {
         check(op->line == line && op->state == OP_PARKED && op_is_wanted(op));
         check(!op->starting && op->call == 0 && op->order);

@@ -41,6 +41,8 @@ struct core_limits {
     struct span poll_min;  /* how often a place in the store's queue is polled: ... */
     struct span poll_max;
     struct span poll_cost; /* ... this much for each line, within these bounds */
+    struct span ask_after; /* while somebody is known to hold a resource, the first in line asks
+                            * the store with the release, and at the latest after this time */
 };
 
 #define CORE_LIMITS                                     \
@@ -52,7 +54,8 @@ struct core_limits {
                            .leave_max = SPAN_S(1),      \
                            .poll_min = SPAN_MS(250),    \
                            .poll_max = SPAN_MS(2000),   \
-                           .poll_cost = SPAN_US(2500) })
+                           .poll_cost = SPAN_US(2500),  \
+                           .ask_after = SPAN_MS(10) })
 
 /* Frees an order. Called once for each order that the core accepted, when no call uses it any more;
  * never before its last call has ended. */
@@ -82,6 +85,7 @@ struct core_retry {
 
 struct core_wanted {
     struct view resource;
+    bool excludes;          /* while it holds the resource, nobody else can */
     bool waits;             /* stand in line if it is not free ... */
     struct mono_time until; /* ... until then; MOMENT_FAR: as long as it takes */
     struct core_retry retry;

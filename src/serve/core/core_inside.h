@@ -12,6 +12,7 @@
 /* The states of an operation. Its order may be used by a call only in those marked *. */
 enum op_state {
     OP_PARKED,      /* in a line, behind others */
+    OP_NEXT,        /* first in line, and the one before it has been granted the resource */
     OP_ASKING,      /* * BEGIN or ACQUIRE */
     OP_STANDING,    /* has a place in the store's queue; no call is under way */
     OP_POLLING,     /* * POLL */
@@ -47,7 +48,7 @@ struct core_requests {
 /* An acquire or a work. It exists while a request, a call or the memory refers to it. */
 struct core_op {
     enum op_state state;
-    bool is_acquire, waits;
+    bool is_acquire, waits, excludes;
     bool reported; /* as waiting */
     bool starting; /* its next call has not been taken by the caller yet ... */
     bool urgent;   /* ... and is in this one of the two lists */
@@ -172,8 +173,11 @@ void line_wake(struct core *core, struct view resource);
 /* The same for its own line alone. */
 void line_wake_one(struct core *core, struct view resource);
 
-/* A poll is due. */
+/* A poll is due, or the first in line asks. */
 void line_poll(struct core *core, struct core_line *line);
+
+/* A release of the resource begins: the first in line asks in the same write, if it can. */
+void line_follow(struct core *core, struct view resource);
 
 /* ---- overlap.c ----------------------------------------------------------------------- */
 

@@ -61,17 +61,36 @@ static int64_t pace_ms(const struct core *core)
     return us / 1000;
 }
 
+static void start_asking(struct core *core, struct core_line *line)
+{
+    line->again = false;
+    core_timer_clear(&core->timers, &line->poll.timer);
+    line->front->poll_ms = pace_ms(core);
+    op_start(core, line->front, OP_ASKING, CORE_CALL_BEGIN);
+}
+
 static void put_in_front(struct core *core, struct core_line *line, struct core_op *op)
 {
     line->front = op;
-    line->again = false;
     op->line = line;
-    op->poll_ms = pace_ms(core);
-    op_start(core, op, OP_ASKING, CORE_CALL_BEGIN);
+    start_asking(core, line);
 }
 
-/* The front has left: the next one asks. */
-static void line_advance(struct core *core, struct core_line *line)
+/* The first in line would be refused now. It asks in the same write as the release (line_follow),
+ * which then is the grant, and no place in the store's queue is needed. But the lease may end by
+ * other means, and clients of other servers may want it, so it does not wait for long. */
+static void put_next(struct core *core, struct core_line *line, struct core_op *op)
+{
+    line->front = op;
+    op->line = line;
+    op->state = OP_NEXT;
+    struct mono_time ask_at = mono_add(core->now, core->limits.ask_after);
+    MUTANT(mutant_waits_for_a_release(&ask_at));
+    core_timer_set(&core->timers, &line->poll.timer, ask_at);
+}
+
+/* The front has left: the next one asks. `held`: the front has been granted the resource. */
+static void line_advance(struct core *core, struct core_line *line, bool held)
 {
     line->front->line = NULL;
     line->front = NULL;
@@ -84,7 +103,10 @@ static void line_advance(struct core *core, struct core_line *line)
     }
     op_list_remove(&line->parked, next);
     line->parked_count--;
-    put_in_front(core, line, next);
+    if (held)
+        put_next(core, line, next);
+    else
+        put_in_front(core, line, next);
 }
 
 bool line_join(struct core *core, struct core_op *op)
@@ -116,16 +138,27 @@ static void start_poll(struct core *core, struct core_line *line)
 
 void line_poll(struct core *core, struct core_line *line)
 {
-    check(line->front->state == OP_STANDING);
-    start_poll(core, line);
+    bool stands = line->front->state == OP_STANDING;
+    check(stands || line->front->state == OP_NEXT);
+    if (stands)
+        start_poll(core, line);
+    else
+        start_asking(core, line);
+}
+
+void line_follow(struct core *core, struct view resource)
+{
+    struct core_line *line = map_get(&core->lines, resource);
+    if (line && line->front->state == OP_NEXT)
+        start_asking(core, line);
 }
 
 void line_wake_one(struct core *core, struct view resource)
 {
     struct core_line *line = map_get(&core->lines, resource);
     bool wakes = RULE(RELEASE_WAKES_THE_LINE) && line;
-    if (wakes && line->front->state == OP_STANDING)
-        start_poll(core, line);
+    if (wakes && (line->front->state == OP_STANDING || line->front->state == OP_NEXT))
+        line_poll(core, line);
     else if (wakes)
         line->again = true; /* the call under way may have seen the table before */
 }
@@ -149,12 +182,17 @@ static void stand(struct core *core, struct core_op *op)
                        mono_add(core->now, SPAN_MS(op->poll_ms)));
 }
 
-void acquire_leave(struct core *core, struct core_op *op)
+static void leave_line(struct core *core, struct core_op *op, bool held)
 {
     struct core_line *line = op->line;
     if (line && line->front == op)
-        line_advance(core, line);
+        line_advance(core, line, held);
     op_end(core, op);
+}
+
+void acquire_leave(struct core *core, struct core_op *op)
+{
+    leave_line(core, op, /* held */ false);
 }
 
 static void give_grant_back(struct core *core, struct core_op *op)
@@ -175,6 +213,7 @@ void acquire_abandon(struct core *core, struct core_op *op)
         op->line = NULL;
         op_end(core, op);
         break;
+    case OP_NEXT: acquire_leave(core, op); break;
     case OP_ASKING: /* a call that is under way is followed up when it has ended */
         if (op_withdraw(core, op))
             acquire_leave(core, op);
@@ -226,5 +265,5 @@ void acquire_call_ended(struct core *core, struct core_op *op, const struct core
         return;
     }
     op_answer(core, op, result);
-    acquire_leave(core, op);
+    leave_line(core, op, status == HF_OK && op->excludes);
 }
