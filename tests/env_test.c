@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -145,6 +146,28 @@ static void random_numbers_do_not_repeat(void **state)
         for (size_t j = 0; j < i; j++)
             assert_true(seen[i] != seen[j]);
     }
+}
+
+/* Both have fetched more than they have used when one becomes two. */
+static void a_child_draws_other_bytes(void **state)
+{
+    (void)state;
+    uint64_t ours, theirs = 0;
+    int ends[2];
+    env_random_u64(env_real());
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        ours = env_random_u64(env_real());
+        _exit(write(ends[1], &ours, sizeof ours) != sizeof ours);
+    }
+    ours = env_random_u64(env_real());
+    assert_int_equal(read(ends[0], &theirs, sizeof theirs), sizeof theirs);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(ours != theirs);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void random_numbers_stay_below_their_bound(void **state)
@@ -415,6 +438,8 @@ int main(int argc, char **argv)
         IT("random bytes fill all of their room and nothing else",
            random_bytes_fill_all_and_only_their_room),
         IT("random numbers do not repeat", random_numbers_do_not_repeat),
+        IT("a forked child draws other random bytes than its parent",
+           a_child_draws_other_bytes),
         IT("random numbers are uniform below their bound",
            random_numbers_stay_below_their_bound),
         IT("jitter reaches both ends and never passes them", jitter_reaches_both_ends),

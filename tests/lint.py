@@ -74,7 +74,7 @@ PROCESS_HEADERS = """poll sched signal sys/eventfd sys/pidfd sys/prctl sys/signa
 NETWORK_HEADERS = "arpa/inet netdb netinet/in netinet/tcp poll sys/socket sys/un".split()
 HEADERS = {
     "base": ["arm_neon", "asm/hwcap", "sys/auxv", "xxhash"],
-    "env": ["fcntl", "pthread", "sys/random", "time", "unistd"],
+    "env": ["fcntl", "pthread", "sys/mman", "sys/random", "time", "unistd"],
     "file": FILE_HEADERS,
     "store": FILE_HEADERS + NETWORK_HEADERS + [
         "curl/curl", "expat", "libgen", "openssl/crypto", "openssl/evp",

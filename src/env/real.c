@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -129,9 +130,24 @@ static void real_sleep_until(struct env *env, struct mono_time moment)
         ;
 }
 
-static void real_random(struct env *env, void *bytes, size_t size)
+/* ---- Randomness ---------------------------------------------------------------------- */
+
+/* Random bytes are fetched in advance, because nearly every write needs some, and each call to the
+ * kernel costs as much as the rest of a nonce. The kernel empties this page in a forked child, so
+ * that a child never has the bytes of its parent; a mutex that another thread held is free then. */
+struct random_pool {
+    pthread_mutex_t mutex; /* zeros are an unlocked mutex, or there is no pool */
+    size_t left;           /* the last ones of `bytes` */
+    unsigned char bytes[512];
+};
+
+#define RANDOM_POOLED_MAX 32 /* longer requests are passed on */
+
+static struct random_pool *random_pool; /* NULL: every request is passed on */
+static pthread_once_t random_pool_once = PTHREAD_ONCE_INIT;
+
+static void fetch_random(void *bytes, size_t size)
 {
-    (void)env;
     char *at = bytes;
     while (size > 0) {
         ssize_t got = getrandom(at, size, 0);
@@ -141,6 +157,45 @@ static void real_random(struct env *env, void *bytes, size_t size)
             size -= (size_t)got;
         }
     }
+}
+
+static void make_random_pool(void)
+{
+    static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_mutex_t zeros;
+    struct random_pool *pool = mmap(NULL, sizeof *pool, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, /* fd */ -1, 0);
+    if (pool == MAP_FAILED)
+        return;
+    if (madvise(pool, sizeof *pool, MADV_WIPEONFORK) == 0 &&
+        memcmp(&unlocked, &zeros, sizeof zeros) == 0)
+        random_pool = pool;
+    else
+        munmap(pool, sizeof *pool);
+}
+
+static void take_random(struct random_pool *pool, void *bytes, size_t size)
+{
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->left < size) {
+        fetch_random(pool->bytes, sizeof pool->bytes);
+        pool->left = sizeof pool->bytes;
+    }
+    unsigned char *from = pool->bytes + sizeof pool->bytes - pool->left;
+    memcpy(bytes, from, size);
+    memset(from, 0, size); /* nobody who reads this memory later learns what was handed out */
+    pool->left -= size;
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+static void real_random(struct env *env, void *bytes, size_t size)
+{
+    (void)env;
+    pthread_once(&random_pool_once, make_random_pool);
+    if (random_pool && size <= RANDOM_POOLED_MAX)
+        take_random(random_pool, bytes, size);
+    else
+        fetch_random(bytes, size);
 }
 
 /* ---- Tasks --------------------------------------------------------------------------- */
