@@ -7,8 +7,7 @@
 #include "base/parse.h"
 #include "base/rule.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <string.h>
 
 /* Larger stamps are invalid, so that adding any span to a stamp cannot overflow. */
 #define STAMP_US_MAX (MOMENT_FAR / 4)
@@ -57,9 +56,22 @@ struct span stamp_age(struct stamp stamp, struct span unreadable,
     return SPAN_US(age > 0 ? age : 0);
 }
 
+/* Every write of a lease contains several of these, so they are not left to printf. */
 const char *stamp_text(struct stamp stamp, char text[STAMP_TEXT_MAX])
 {
-    snprintf(text, STAMP_TEXT_MAX, "%016" PRIx64 ":%" PRId64, stamp.clock, stamp.us);
+    char digits[STAMP_TEXT_MAX - CLOCK_DIGITS - 1];
+    char *at = digits + sizeof digits;
+    uint64_t us = stamp.us < 0 ? 0 - (uint64_t)stamp.us : (uint64_t)stamp.us;
+    for (size_t i = 0; i < CLOCK_DIGITS; i++)
+        text[i] = "0123456789abcdef"[stamp.clock >> (60 - 4 * i) & 15];
+    text[CLOCK_DIGITS] = ':';
+    *--at = '\0';
+    do
+        *--at = (char)('0' + us % 10);
+    while ((us /= 10) > 0);
+    if (stamp.us < 0)
+        *--at = '-';
+    memcpy(text + CLOCK_DIGITS + 1, at, (size_t)(digits + sizeof digits - at));
     return text;
 }
 

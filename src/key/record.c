@@ -10,7 +10,6 @@
 #include "base/parse.h"
 #include "base/rule.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -110,12 +109,24 @@ static enum hf_status add_keys(struct txn_record *record, struct record_op *op)
 
 /* ---- JSON ---------------------------------------------------------------------------- */
 
+/* The text needs no escapes. `before` ends with the opening quotation mark. */
+static void write_plain(struct buffer *text, struct view before, const char *plain)
+{
+    buffer_append(text, before);
+    buffer_append(text, view_of(plain));
+    buffer_append_byte(text, '"');
+}
+
 static void write_stamp_and_time(struct buffer *text, const char *name, struct stamp stamp,
                                  struct wall_time at)
 {
     char of[STAMP_TEXT_MAX];
-    buffer_print(text, ",\"%s\":\"%s\",\"%s_ms\":%" PRId64, name, stamp_text(stamp, of), name,
-                 at.us / 1000);
+    write_plain(text, VIEW(",\""), name);
+    write_plain(text, VIEW(":\""), stamp_text(stamp, of));
+    buffer_append(text, VIEW(",\""));
+    buffer_append(text, view_of(name));
+    buffer_append(text, VIEW("_ms\":"));
+    buffer_append_i64(text, at.us / 1000);
 }
 
 static bool is_decided(const struct txn_record *record)
@@ -125,10 +136,11 @@ static bool is_decided(const struct txn_record *record)
 
 bool record_encode(const struct txn_record *record, struct view nonce, struct buffer *text)
 {
-    buffer_print(text, "{\"format\":\"" LAYOUT_TXN_FORMAT "\",\"id\":\"%s\",\"state\":\"%s\"",
-                 record->id, txn_state_name(record->state));
+    write_plain(text, VIEW("{\"format\":\"" LAYOUT_TXN_FORMAT "\",\"id\":\""), record->id);
+    write_plain(text, VIEW(",\"state\":\""), txn_state_name(record->state));
     if (record->owner[0]) {
-        buffer_print(text, ",\"owner\":\"%s\",\"holder\":", record->owner);
+        write_plain(text, VIEW(",\"owner\":\""), record->owner);
+        buffer_append(text, VIEW(",\"holder\":"));
         json_write_string(text, view_of(record->holder));
         write_stamp_and_time(text, "began", record->began, record->began_at);
     }
@@ -143,11 +155,13 @@ bool record_encode(const struct txn_record *record, struct view nonce, struct bu
     if (record->key_count > 0)
         buffer_append(text, VIEW(",\"keys\":["));
     for (size_t i = 0; i < record->key_count; i++)
-        buffer_print(text, "%s\"%s\"", i > 0 ? "," : "", record->keys[i].name);
+        write_plain(text, i > 0 ? VIEW(",\"") : VIEW("\""), record->keys[i].name);
     if (record->key_count > 0)
         buffer_append_byte(text, ']');
     buffer_append(text, buffer_view(&record->unknown));
-    buffer_print(text, ",\"write\":\"%.*s\"}\n", VIEW_ARGS(nonce));
+    buffer_append(text, VIEW(",\"write\":\""));
+    buffer_append(text, nonce);
+    buffer_append(text, VIEW("\"}\n"));
     return !text->failed;
 }
 

@@ -289,9 +289,14 @@ static void write_recent(struct buffer *text, const struct state_recent *recent)
     buffer_append(text, VIEW("\"}"));
 }
 
+/* Enough for a small state, so that its text grows once. */
+#define STATE_TEXT_USUAL 512
+
 bool state_write(const struct key_state *state, struct buffer *text)
 {
     size_t start = text->size;
+    if (text->capacity == 0 && text->max >= STATE_TEXT_USUAL)
+        buffer_reserve(text, STATE_TEXT_USUAL);
     if (state->now.number > 0) {
         buffer_append(text, VIEW(",\"now\":"));
         write_version(text, &state->now);
