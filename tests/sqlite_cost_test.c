@@ -22,6 +22,7 @@ static struct {
     unsigned steps;
     unsigned syncs;
     unsigned opened;
+    unsigned writes;
 } counts;
 
 #define REPLACES __attribute__((visibility("default")))
@@ -57,6 +58,12 @@ REPLACES int fsync(int fd)
 {
     counts.syncs++;
     return (int)syscall(SYS_fsync, fd);
+}
+
+REPLACES ssize_t pwrite64(int fd, const void *bytes, size_t size, off_t offset)
+{
+    counts.writes++;
+    return syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
 
 REPLACES int openat(int folder, const char *path, int flags, ...)
@@ -139,6 +146,39 @@ static void a_change_is_three_statements(void **state)
     assert_int_equal(counts.steps, 3);
     assert_int_equal(counts.prepared, 0);
     assert_int_equal(counts.syncs, 1);
+    assert_int_equal(counts.writes, 1); /* the page and its header in the log */
+    assert_int_equal(counts.opened, 0);
+    hf_client_close(client);
+}
+
+static void transfer(struct hf_client *client)
+{
+    const char *names[] = { "a", "b" };
+    struct hf_key *keys[2];
+    struct hf_txn *txn;
+    assert_status(HF_OK, hf_txn_begin(client, NULL, &txn, &error), &error);
+    assert_status(HF_OK, hf_txn_acquire(txn, names, 2, NULL, 0, keys, &error), &error);
+    for (int i = 0; i < 2; i++)
+        assert_status(HF_OK, hf_key_update(keys[i], "x", 1, NULL, NULL, &error), &error);
+    assert_status(HF_OK, hf_txn_commit(txn, NULL, &error), &error);
+    hf_txn_free(txn);
+}
+
+/* BEGIN, the two keys, the record and its entry, which are looked up and inserted, COMMIT; BEGIN,
+ * the record and the two keys, COMMIT. */
+static void a_transfer_is_two_commits(void **state)
+{
+    (void)state;
+    struct hf_client *client = open_client();
+    change(client, "a");
+    change(client, "b");
+    transfer(client);
+    count_anew();
+    transfer(client);
+    assert_int_equal(counts.steps, 13);
+    assert_int_equal(counts.prepared, 0);
+    assert_int_equal(counts.syncs, 2);
+    assert_int_equal(counts.writes, 2);
     assert_int_equal(counts.opened, 0);
     hf_client_close(client);
 }
@@ -184,6 +224,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IT("a change in one write is three statements and a sync",
            a_change_is_three_statements),
+        IT("a transfer between two keys is two commits, each with one write to the log",
+           a_transfer_is_two_commits),
         IT("a process that takes a lock and releases it prepares six statements",
            a_short_process_prepares_six),
         IT("no statement is prepared while other processes wait",

@@ -318,25 +318,45 @@ static void withdraw_all(struct sqlite_write *writes, size_t count,
     }
 }
 
-bool sqlite_apply_together(struct sqlite_writer *writer, struct sqlite_write *writes,
-                           size_t count)
+/* Applies the writes in order, up to the one because of which none of them takes place. NULL: all
+ * were applied. */
+static const struct sqlite_write *apply_until_refused(struct sqlite_writer *writer,
+                                                      struct sqlite_write *writes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        apply_write(writer, &writes[i]);
+        if (!in_transaction(writer) || writes[i].postponed || writes[i].change->refused ||
+            writes[i].error->status != HF_OK)
+            return &writes[i];
+    }
+    return NULL;
+}
+
+/* The transaction contains only these writes, so the caller undoes them by ending it. */
+static bool apply_first(struct sqlite_writer *writer, struct sqlite_write *writes, size_t count,
+                        bool *ret_spoiled)
+{
+    const struct sqlite_write *because = apply_until_refused(writer, writes, count);
+    if (because)
+        withdraw_all(writes, count, because);
+    *ret_spoiled = because != NULL;
+    return in_transaction(writer);
+}
+
+/* Other writes of the transaction are kept if these are refused. */
+static bool apply_after_others(struct sqlite_writer *writer, struct sqlite_write *writes,
+                               size_t count)
 {
     const struct sqlite_write *because = NULL;
     int code = sqlite_run(&writer->connection, SQL_BEGIN_TOGETHER);
-    for (size_t i = 0; code == SQLITE_OK && i < count && !because; i++) {
-        apply_write(writer, &writes[i]);
-        if (!in_transaction(writer)) {
-            withdraw_all(writes, count, &writes[i]);
-            return false;
-        }
-        if (writes[i].postponed || writes[i].change->refused ||
-            writes[i].error->status != HF_OK)
-            because = &writes[i];
-    }
-    if (because) {
+    if (code == SQLITE_OK)
+        because = apply_until_refused(writer, writes, count);
+    if (because)
         withdraw_all(writes, count, because);
+    if (!in_transaction(writer))
+        return false;
+    if (because)
         code = sqlite_run(&writer->connection, SQL_BACK_TOGETHER);
-    }
     if (code == SQLITE_OK)
         code = sqlite_run(&writer->connection, SQL_END_TOGETHER);
     if (code != SQLITE_OK) { /* which of the writes are in the transaction is not known */
@@ -345,7 +365,16 @@ bool sqlite_apply_together(struct sqlite_writer *writer, struct sqlite_write *wr
         sqlite_roll_back(writer);
         return false;
     }
-    for (size_t i = 0; i < count; i++)
-        note_listeners(writer, &writes[i]);
     return true;
+}
+
+bool sqlite_apply_together(struct sqlite_writer *writer, struct sqlite_write *writes,
+                           size_t count, bool first, bool *ret_spoiled)
+{
+    *ret_spoiled = false;
+    bool open = first ? apply_first(writer, writes, count, ret_spoiled)
+                      : apply_after_others(writer, writes, count);
+    for (size_t i = 0; open && i < count; i++)
+        note_listeners(writer, &writes[i]);
+    return open;
 }

@@ -17,9 +17,11 @@ void sqlite_prepare_write(struct sqlite_connection *connection,
 bool sqlite_apply(struct sqlite_writer *writer, struct sqlite_write *write);
 
 /* Performs all of these changes, or none: if one of them fails, is refused by its caller or must be
- * postponed, so are all. Returns false if the whole transaction has ended. */
+ * postponed, so are all. Returns false if the whole transaction has ended. If they are the `first`
+ * of the transaction, it needs no savepoint: if they are refused, *ret_spoiled is set, and the
+ * caller must roll the transaction back instead of committing it. */
 bool sqlite_apply_together(struct sqlite_writer *writer, struct sqlite_write *writes,
-                           size_t count);
+                           size_t count, bool first, bool *ret_spoiled);
 
 /* Ends the transaction, if one is open. */
 void sqlite_roll_back(struct sqlite_writer *writer);

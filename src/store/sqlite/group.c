@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "store/sqlite/apply.h"
+#include "store/sqlite/log_file.h"
 #include "store/toolkit.h"
 
 /* The maximum number of writes per transaction, unless a single batch has more. */
@@ -53,7 +54,11 @@ void sqlite_roll_back(struct sqlite_writer *writer)
  * commit of a dead writer. */
 static enum outcome commit_transaction(struct sqlite_writer *writer, struct hf_error *error)
 {
+    if (writer->database->durable)
+        log_file_gather(writer->connection.handle);
     int code = sqlite_run(&writer->connection, SQL_COMMIT);
+    bool whole = log_file_gathered(writer->connection.handle);
+    check(code != SQLITE_OK || whole);
     if (code == SQLITE_OK)
         return sqlite_log_settle(&writer->database->log, error) == HF_OK ? COMMITTED
                                                                          : ROLLED_BACK;
@@ -125,12 +130,24 @@ static size_t unit_of(const struct sqlite_batch *batch)
     return batch->together ? batch->count : 1;
 }
 
-/* False if the transaction has ended. */
+/* False if the transaction has ended. *ret_spoiled: it must not be committed, because it contains
+ * nothing but part of this unit, which was refused. */
 static bool apply_unit(struct sqlite_writer *writer, const struct sqlite_batch *batch,
-                       struct sqlite_write *unit)
+                       struct sqlite_write *unit, bool first, bool *ret_spoiled)
 {
-    return batch->together ? sqlite_apply_together(writer, unit, batch->count)
-                           : sqlite_apply(writer, unit);
+    *ret_spoiled = false;
+    return batch->together
+               ? sqlite_apply_together(writer, unit, batch->count, first, ret_spoiled)
+               : sqlite_apply(writer, unit);
+}
+
+/* Ends a transaction in which everything was refused. A commit would sync the pages that were
+ * restored. That a change was refused may depend on what another process wrote and did not
+ * sync. */
+static enum outcome drop_transaction(struct sqlite_writer *writer, struct hf_error *error)
+{
+    sqlite_roll_back(writer);
+    return sqlite_log_settle(&writer->database->log, error) == HF_OK ? COMMITTED : ROLLED_BACK;
 }
 
 static void run_unit_alone(struct sqlite_writer *writer, const struct sqlite_batch *batch,
@@ -145,10 +162,12 @@ static void run_unit_alone(struct sqlite_writer *writer, const struct sqlite_bat
     while (sqlite_is_busy(code) && patience_wait(&patience));
     for (size_t i = 0; code != SQLITE_OK && i < count; i++)
         fail_begin(writer, &unit[i], code);
-    if (code != SQLITE_OK || !apply_unit(writer, batch, unit))
+    bool spoiled;
+    if (code != SQLITE_OK || !apply_unit(writer, batch, unit, /* first */ true, &spoiled))
         return;
     struct hf_error reason;
-    enum outcome outcome = commit_transaction(writer, &reason);
+    enum outcome outcome =
+        spoiled ? drop_transaction(writer, &reason) : commit_transaction(writer, &reason);
     if (outcome != COMMITTED)
         fail_commit(unit, count, outcome, &reason);
 }
@@ -276,15 +295,18 @@ static void refuse_postponed(struct sqlite_batch *batch)
 }
 
 /* Runs the waiting batches and those that arrive in the meantime, up to a change that must start a
- * new group. False if the transaction was rolled back. */
+ * new group. If the first of them take place together and are refused, the group ends there, and is
+ * rolled back. False if the transaction was rolled back. */
 static bool apply_batches(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
 {
     struct sqlite_batch *batch;
     size_t writes = 0;
-    while ((batch = take_next_batch(writer, writes))) {
+    bool spoiled = false;
+    while (!spoiled && (batch = take_next_batch(writer, writes))) {
         batches_append(ret_group, batch);
+        bool first = ret_group->count == 1;
         for (size_t i = 0; i < batch->count; i += unit_of(batch))
-            if (!apply_unit(writer, batch, &batch->writes[i]))
+            if (!apply_unit(writer, batch, &batch->writes[i], first, &spoiled))
                 return false;
         if (batch->count > unit_of(batch))
             refuse_postponed(batch);
@@ -299,7 +321,6 @@ static bool apply_batches(struct sqlite_writer *writer, struct sqlite_batches *r
     return true;
 }
 
-/* Refused changes leave nothing to commit, and a commit would sync the pages that they restored. */
 static bool group_is_idle(const struct sqlite_batches *group)
 {
     for (const struct sqlite_batch *batch = group->first; batch; batch = batch->next)
@@ -311,11 +332,8 @@ static bool group_is_idle(const struct sqlite_batches *group)
 static enum outcome commit_group(struct sqlite_writer *writer,
                                  const struct sqlite_batches *group, struct hf_error *error)
 {
-    if (!group_is_idle(group))
-        return commit_transaction(writer, error);
-    sqlite_roll_back(writer);
-    /* That they were refused may depend on what another process wrote and did not sync. */
-    return sqlite_log_settle(&writer->database->log, error) == HF_OK ? COMMITTED : ROLLED_BACK;
+    return group_is_idle(group) ? drop_transaction(writer, error)
+                                : commit_transaction(writer, error);
 }
 
 /* Runs and commits a group in the open transaction. If it is rolled back as a whole, each write

@@ -5,6 +5,7 @@
 #include "store/sqlite/log.h"
 
 #include "base/hash.h"
+#include "store/sqlite/log_file.h"
 #include "store/toolkit.h"
 
 #include <errno.h>
@@ -81,14 +82,16 @@ static int open_with_mark(sqlite3_vfs *vfs, const char *name, sqlite3_file *file
                           int *ret_flags)
 {
     struct log_vfs *own = (struct log_vfs *)(void *)vfs;
-    if ((flags & SQLITE_OPEN_WAL) && own->log->durable && is_marked(name)) {
+    if (!(flags & SQLITE_OPEN_WAL) || !own->log->durable)
+        return own->usual->xOpen(own->usual, name, file, flags, ret_flags);
+    if (is_marked(name)) {
         int code =
-            own->usual->xOpen(own->usual, name, file, flags & ~SQLITE_OPEN_CREATE, ret_flags);
+            log_file_open(own->usual, name, file, flags & ~SQLITE_OPEN_CREATE, ret_flags);
         atomic_store(&own->log->named, code == SQLITE_OK);
         if (code == SQLITE_OK)
             return code;
     }
-    return own->usual->xOpen(own->usual, name, file, flags, ret_flags);
+    return log_file_open(own->usual, name, file, flags, ret_flags);
 }
 
 static struct log_vfs *log_vfs_new(struct sqlite_log *log)
@@ -101,6 +104,7 @@ static struct log_vfs *log_vfs_new(struct sqlite_log *log)
     own->base = *own->usual;
     snprintf(own->name, sizeof own->name, "holdfast-%" PRIxPTR, (uintptr_t)own);
     own->base.zName = own->name;
+    own->base.szOsFile += (int)log_file_extra();
     own->base.xOpen = open_with_mark;
     if (sqlite3_vfs_register(&own->base, /* as default */ 0) == SQLITE_OK)
         return own;
