@@ -235,7 +235,7 @@ static void homeless_objects(void **state)
     draw_chunk(scene, "nobodys", 0, &made);
     put_chunk(scene, &made);
     note(scene, HF_FSCK_UNREFERENCED, made.key);
-    fsck(scene, AT_ONCE_REPAIR);
+    fsck(scene, (struct fsck_options){ .repair = true }); /* however young it is */
     FOUND_WHAT_WAS_MADE(scene);
     assert_int_equal(scene->report.repaired, 0);
     char *text = world_text(&scene->world, made.key);

@@ -21,6 +21,7 @@ struct fsck_orphans {
     bool claimed[BATCH];
     bool homeless;
     bool unrepaired[BATCH]; /* reported only: no transition can condemn it */
+    bool young[BATCH];      /* reported only if the partition has no catalog */
 };
 
 /* ---- Names --------------------------------------------------------------------------- */
@@ -99,6 +100,11 @@ static enum hf_status recheck_orphans(struct fsck *fsck, struct fsck_orphans *or
         return status;
     for (size_t i = 0; i < orphans->count; i++) {
         bool there = false;
+        /* A chunk that is being added has a catalog, which will list it. */
+        if (orphans->young[i] && !orphans->homeless) {
+            fsck->report->young++;
+            continue;
+        }
         if (orphans->states[i] == CHUNK_UNKNOWN && !orphans->claimed[i])
             status = fsck_object(fsck, orphans->keys[i], &there, NULL, error);
         if (status != HF_OK)
@@ -147,8 +153,8 @@ static void report_orphan(struct fsck *fsck, const struct fsck_orphans *orphans,
     if (condemned)
         deleted = fsck_delete(fsck, orphans->keys[i], NULL, &error) == HF_OK;
     if (orphans->homeless)
-        repair = "it may be data: inspect it with 'holdfast store get', then delete it with "
-                 "'holdfast store rm --force'";
+        repair = "it may be data: restore the catalog, or add its chunks to a new partition "
+                 "with 'holdfast compact ingest' (docs/recovery.md)";
     else if (orphans->unrepaired[i])
         repair = "it is a chunk that was deleted before: delete it with 'holdfast store rm "
                  "--force'";
@@ -184,7 +190,7 @@ static enum hf_status check_orphans(struct fsck *fsck, struct hf_error *error)
     return HF_OK;
 }
 
-static enum hf_status add_orphan(struct fsck *fsck, const struct list_entry *entry,
+static enum hf_status add_orphan(struct fsck *fsck, const struct list_entry *entry, bool young,
                                  struct hf_error *error)
 {
     struct fsck_orphans *orphans = fsck->orphans;
@@ -198,6 +204,7 @@ static enum hf_status add_orphan(struct fsck *fsck, const struct list_entry *ent
     snprintf(orphans->texts[i], sizeof orphans->texts[i], "%.*s", VIEW_ARGS(entry->key));
     orphans->keys[i] = view_of(orphans->texts[i]);
     orphans->unrepaired[i] = false;
+    orphans->young[i] = young;
     if (i == 0)
         orphans->home = layout_home(orphans->keys[0]);
     return HF_OK;
@@ -266,8 +273,10 @@ static enum hf_status note_object(struct fsck *fsck, const struct list_entry *en
     if (!name && !is_chunk_name(entry->key))
         return check_foreign(fsck, entry->key, error);
     if (!name || name->state == CHUNK_MOVED) {
-        if (fsck_age_of(fsck, entry->info.modified).us >= fsck->age.us)
-            return add_orphan(fsck, entry, error);
+        bool young = fsck_age_of(fsck, entry->info.modified).us < fsck->age.us;
+        bool has_catalog = home && home->state != FSCK_UNREAD;
+        if (!young || !has_catalog)
+            return add_orphan(fsck, entry, young, error);
         fsck->report->young++;
         return HF_OK;
     }
