@@ -34,7 +34,7 @@ TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninj
 
 .DEFAULT_GOAL := all
 .PHONY: all abi api-docs help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
-	format clean setup setup-test needs
+	format clean screenshots setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
 	ninja -C build
@@ -115,6 +115,10 @@ abi: setup-test ## record the library's interface again (tests/abi), after an in
 
 api-docs: ## regenerate docs/api.md from the headers
 	tools/api-docs.py
+
+screenshots: setup-test build-gcc/build.ninja ## make the pictures of docs/: the dashboard, and top (1 min)
+	ninja -C build-gcc src/cli/holdfast src/serve/holdfast-serve src/top/holdfast-top
+	node tools/screenshots.mjs build-gcc
 
 amd64: ## build for amd64 and run unit tests under qemu
 	sh tools/amd64.sh

@@ -11,7 +11,7 @@ build="gcc libc6-dev python3 meson ninja-build pkg-config libjansson-dev libxxha
 	libssl-dev libsqlite3-dev libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libuv1-dev libncurses-dev"
 test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutils git sqlite3
 	g++ zsh fish tmux procps strace groff-base mold gcovr valgrind e2fsprogs spin mount curl iproute2 mawk zstd python3-jsonschema abigail-tools ceph-mon ceph-osd radosgw ceph-common libhttp-parser-dev openssl
-	prometheus python3-prometheus-client"
+	prometheus python3-prometheus-client chromium pngquant"
 cross="gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu qemu-user-static"
 
 # --check installs nothing: it prints the command to type, and fails.
@@ -35,8 +35,8 @@ if [ "$1" = test ]; then
 	command -v npm >/dev/null || wanted="$wanted npm"
 fi
 
-# Installs what the tests take from npm, pinned by a lock file: a server, and DuckDB's library. A stamp
-# records that they are installed.
+# Installs what the tests take from npm, pinned by a lock file: a server, DuckDB's library, and what drives
+# a browser. A stamp records that they are installed.
 install_npm_packages() {
 	servers=$(dirname "$0")/../tests/servers
 	stamp=$servers/node_modules/.holdfast-lock

@@ -419,20 +419,23 @@ static void leave_space(struct exchange *exchange)
 /* ---- Routes -------------------------------------------------------------------------- */
 
 static const struct route *const route_lists[] = {
-    lease_routes, key_routes,    lock_routes,   txn_routes,   compact_routes, index_routes,
-    elect_routes, server_routes, figure_routes, event_routes, view_routes,    timeline_routes
+    lease_routes, key_routes,      lock_routes,   txn_routes,    compact_routes,
+    index_routes, elect_routes,    server_routes, figure_routes, event_routes,
+    view_routes,  timeline_routes, page_routes
 };
 
 #define ROUTE_LISTS (sizeof route_lists / sizeof route_lists[0])
 
-/* Names the routes in the metrics, in the order of the lists. */
+/* Names the routes in the metrics, in the order of the lists. The files of the dashboard count as
+ * one. */
 static void number_routes(struct api *api)
 {
     size_t index = 0;
     for (size_t i = 0; i < ROUTE_LISTS; i++)
         for (const struct route *route = route_lists[i]; route->path; route++) {
+            const char *name = route_lists[i] == page_routes ? "/page" : route->path;
             check(index < API_ROUTES_MAX);
-            api->route_numbers[index++] = metrics_add_route(api->options.metrics, route->path);
+            api->route_numbers[index++] = metrics_add_route(api->options.metrics, name);
         }
 }
 

@@ -9,6 +9,14 @@
 
 /* ---- Replies ------------------------------------------------------------------------- */
 
+static bool names_header(const struct http_header *headers, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(headers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 void exchange_reply(struct exchange *exchange, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count, struct view body)
 {
@@ -20,7 +28,8 @@ void exchange_reply(struct exchange *exchange, int status, const char *content_t
         return;
     if (content_type)
         all[count++] = (struct http_header){ "Content-Type", view_of(content_type) };
-    all[count++] = (struct http_header){ "Cache-Control", VIEW("no-store") };
+    if (!names_header(headers, header_count, "Cache-Control"))
+        all[count++] = (struct http_header){ "Cache-Control", VIEW("no-store") };
     for (size_t i = 0; i < header_count && i < API_HEADERS_MAX; i++)
         all[count++] = headers[i];
     if (http_request_header(exchange->http, "traceparent", &parent) == 1 &&

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+// app.js: the page as a whole: which view is shown (the part of the address after #), the
+// connection, the token, the theme, keys, and questions. The views know only what is public here.
+
+import { EventStream, Refusal, call, token } from './api.js';
+import { byId, element, fact, setAttribute, setText } from './dom.js';
+import { EventLog, EventsView } from './events.js';
+import { duration, scopeName } from './format.js';
+import { LocksView } from './locks.js';
+import { Locks } from './model.js';
+import { StoreView, SweeperView, TransactionsView } from './store.js';
+import { TimelineView } from './timeline.js';
+
+const PAGE = 1000; // locks of one reply
+const LIST_MS = 5000; // how often everything is listed again, at least ...
+const LIST_SHARE = 15; // ... and so many times as long as a listing takes
+const SOON_MS = 150; // changes of this time are read together
+const SINGLE_READS = 24; // more scopes than this: list everything
+const AT_A_TIME = 4; // requests: a browser has six connections, and events need one of them
+const STALE_MS = 20_000;
+
+const VIEWS = [
+  ['locks', LocksView],
+  ['timeline', TimelineView],
+  ['events', EventsView],
+  ['transactions', TransactionsView],
+  ['store', StoreView],
+  ['sweeper', SweeperView],
+];
+
+class App {
+  namespace = 'default';
+  listed = false; // the locks have been listed once
+  perSecond = 0;
+  log = new EventLog();
+  calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
+  #me = null; // what /v1/whoami said
+  #view = null;
+  #views = new Map();
+  #link = { name: 'connecting' };
+  #listedAt = -Infinity;
+  #listTook = 0;
+  #listDue = 0;
+  #listing = false;
+  #dirty = new Set();
+  #count = 0;
+
+  constructor() {
+    this.locks = new Locks((before, after) => {
+      if (this.#view?.changed) this.#view.changed(before, after);
+    });
+    this.stream = new EventStream({
+      event: (kind, data) => this.#event(kind, data),
+      state: (state) => this.#linkState(state),
+    });
+    for (const [name, View] of VIEWS) this.#views.set(name, new View(this));
+    this.#buildNavigation();
+    this.#listen();
+    this.#showTheme();
+    this.#route();
+    this.#connect();
+    setInterval(() => this.#second(), 1000);
+    setInterval(() => this.#refresh(), SOON_MS);
+  }
+
+  // ---- Addresses
+
+  /** The address of a view, in this namespace. */
+  address(path, query = {}) {
+    const words = new URLSearchParams(
+      Object.entries({ ...query, ns: this.namespace === 'default' ? '' : this.namespace }).filter(
+        ([, value]) => value,
+      ),
+    );
+    return `#/${path}${words.size > 0 ? `?${words}` : ''}`;
+  }
+
+  /** The address of what is shown now, without a step in the history. */
+  replaceAddress(path, query) {
+    history.replaceState(null, '', this.address(path, query));
+  }
+
+  go(path, query) {
+    location.hash = this.address(path, query);
+  }
+
+  #route() {
+    const [path, text = ''] = location.hash.replace(/^#\/?/, '').split('?');
+    const query = new URLSearchParams(text);
+    const [name, ...rest] = path.split('/');
+    const view = this.#views.get(name) ?? this.#views.get('locks');
+    const namespace = query.get('ns') || 'default';
+    if (namespace !== this.namespace) this.#enter(namespace);
+    if (view !== this.#view) {
+      this.#view?.close();
+      byId('main').replaceChildren(view.node);
+      this.#view = view;
+      document.title = `${view.title} – Holdfast`;
+    }
+    view.open(
+      rest.map((word) => decodeURIComponent(word)),
+      query,
+    );
+    const shown = this.#views.has(name) ? name : 'locks';
+    for (const link of byId('views').querySelectorAll('a')) {
+      setAttribute(link, 'aria-current', link.dataset.view === shown ? 'page' : null);
+      link.href = this.address(link.dataset.view);
+    }
+  }
+
+  #buildNavigation() {
+    byId('views').append(
+      ...VIEWS.map(([name]) =>
+        element(
+          'li',
+          {},
+          element('a', { href: `#/${name}`, 'data-view': name }, this.#views.get(name).title),
+        ),
+      ),
+    );
+  }
+
+  // ---- The connection
+
+  #connect() {
+    this.#whoAmI();
+    this.stream.restart(this.namespace);
+    this.#listDue = 0;
+  }
+
+  #enter(namespace) {
+    this.namespace = namespace;
+    byId('namespace').value = namespace;
+    this.listed = false;
+    this.#dirty.clear();
+    this.locks.clear();
+    if (this.#view) this.#connect();
+  }
+
+  async #whoAmI() {
+    try {
+      this.#me = await call('/v1/whoami', { query: { namespace: this.namespace } });
+    } catch (error) {
+      this.#me = null;
+      this.refused(error);
+    }
+    const named = this.#me?.name ?? (token.get() ? 'unknown token' : 'No token');
+    setText(byId('who'), named);
+    byId('who').hidden = this.#me?.tokens === false; // everybody may do everything
+    byId('namespaces').replaceChildren(
+      ...(this.#me?.namespaces ?? ['default']).map((name) => element('option', { value: name })),
+    );
+    byId('namespace').value = this.namespace;
+    this.#view?.rights?.();
+  }
+
+  /** Whether the token has a right here; `everywhere`: in all namespaces. */
+  may(right, { everywhere = false } = {}) {
+    const rights = everywhere ? this.#me?.store_rights : this.#me?.rights;
+    return Boolean(rights?.includes(right));
+  }
+
+  /** A call was refused because of the token: asks for another one. True if that was the reason. */
+  refused(error) {
+    if (!(error instanceof Refusal) || error.status !== 401) return false;
+    this.#askForToken(
+      token.get()
+        ? 'The server does not know this token.'
+        : 'This server answers only clients with a token.',
+    );
+    return true;
+  }
+
+  #linkState(state) {
+    const before = this.#link.name;
+    this.#link = state;
+    if (state.name === 'refused') {
+      if (!this.refused(state.why))
+        this.#askForToken(`This token has no right to read the namespace “${this.namespace}”.`);
+    }
+    if (state.name === 'live') {
+      this.#listDue = 0;
+      if (before !== 'live' && !this.#me) this.#whoAmI();
+    }
+    if (state.name === 'lost' && before === 'live') this.say('Disconnected from the server');
+    if (state.name === 'live' && this.#wasLost) this.say('Connected again');
+    this.#wasLost = state.name === 'lost' || (this.#wasLost && state.name === 'connecting');
+    this.#showLink();
+  }
+
+  #wasLost = false;
+
+  /** How old what is shown is: since the last listing, or the last word from the server. */
+  #age(at) {
+    return (
+      at - Math.max(this.#listedAt, this.#link.name === 'live' ? this.stream.lastHeard : -Infinity)
+    );
+  }
+
+  #showLink() {
+    const at = performance.now();
+    const age = this.#age(at);
+    const known = Number.isFinite(age) ? `${duration(age)} old` : 'not read yet';
+    const texts = {
+      connecting: 'Connecting',
+      live: 'Live',
+      lost: 'Disconnected',
+      refused: 'No access',
+    };
+    const late = this.#link.name === 'live' && age > STALE_MS;
+    setAttribute(byId('link'), 'data-state', late ? 'late' : this.#link.name);
+    setText(
+      byId('link-text'),
+      this.#link.name === 'live' && !late ? 'Live' : `${texts[this.#link.name]}, data ${known}`,
+    );
+    const shows =
+      this.#link.name === 'lost' ||
+      this.#link.name === 'refused' ||
+      (this.#wasLost && this.#link.name === 'connecting') ||
+      late;
+    byId('banner').hidden = !shows;
+    document.body.classList.toggle('stale', shows);
+    if (shows) this.#showBanner(at, known);
+  }
+
+  #showBanner(at, known) {
+    const { name, retryAt } = this.#link;
+    setText(
+      byId('banner-what'),
+      name === 'refused' ? 'No access.' : name === 'live' ? 'The server is slow.' : 'Disconnected.',
+    );
+    const tries =
+      name === 'connecting'
+        ? 'Trying now.'
+        : retryAt
+          ? `Trying again in ${duration(Math.max(1000, retryAt - at))}.`
+          : '';
+    setText(byId('banner-why'), `What you see is ${known}. ${tries}`);
+    setText(byId('banner-do'), name === 'refused' ? 'Use a token' : 'Try now');
+  }
+
+  // ---- Events and listings
+
+  #event(kind, data) {
+    this.#count++;
+    if (kind === 'open') return;
+    data.owner ??= this.locks.ownerOf(data.scope, data.fencing_token);
+    const scope = this.locks.event(kind, data);
+    if (scope !== null && kind !== 'stopping') this.#dirty.add(scope);
+    const event = this.log.add(kind, data);
+    this.#view.event?.(event);
+  }
+
+  /** Reads what events have made uncertain, and now and then everything. */
+  async #refresh() {
+    const at = performance.now();
+    if (this.#listing || document.hidden || this.#link.name !== 'live') return;
+    const everything =
+      at >= this.#listDue ||
+      ((this.#dirty.has('') || this.#dirty.size > SINGLE_READS) &&
+        at >= this.#listedAt + Math.max(300, 3 * this.#listTook));
+    if (
+      !everything &&
+      (this.#dirty.size === 0 || this.#dirty.has('') || this.#dirty.size > SINGLE_READS)
+    )
+      return;
+    this.#listing = true;
+    const scopes = everything ? [] : [...this.#dirty];
+    const { namespace } = this;
+    this.#dirty.clear();
+    try {
+      if (everything) await this.#listAll(namespace);
+      while (scopes.length > 0)
+        await Promise.all(
+          scopes.splice(0, AT_A_TIME).map((scope) => this.#listOne(scope, namespace)),
+        );
+    } catch (error) {
+      this.#listDue = performance.now() + LIST_MS;
+      this.refused(error);
+    }
+    this.#listing = false;
+  }
+
+  async #listOne(scope, namespace) {
+    const asked = performance.now();
+    const listing = this.locks.listing(asked, scope);
+    const reply = await call('/v1/locks', { query: { namespace, prefix: scope, limit: 1 } });
+    if (namespace !== this.namespace) return;
+    listing.page(reply.locks, asked);
+    listing.end();
+  }
+
+  async #listAll(namespace) {
+    const began = performance.now();
+    const listing = this.locks.listing(began);
+    let after;
+    do {
+      const asked = performance.now();
+      const reply = await call('/v1/locks', { query: { namespace, after, limit: PAGE } });
+      if (namespace !== this.namespace) return;
+      listing.page(reply.locks, asked);
+      after = reply.next;
+    } while (after);
+    listing.end();
+    await this.#readWaits(namespace);
+    this.#listTook = performance.now() - began;
+    this.#listedAt = began;
+    this.#listDue = began + Math.max(LIST_MS, LIST_SHARE * this.#listTook);
+    if (this.listed) return;
+    this.listed = true;
+    this.#view.changed?.(null, null);
+  }
+
+  async #readWaits(namespace) {
+    const { waits } = await call('/v1/waits', { query: { namespace, limit: PAGE } });
+    if (namespace === this.namespace) this.locks.waits(waits);
+  }
+
+  #second() {
+    this.perSecond = this.#count;
+    this.#count = 0;
+    this.#showLink();
+  }
+
+  // ---- Questions
+
+  /** Asks for a reason, and then does it. Facts are pairs; `act(reason)` may throw, which is shown.
+   * */
+  ask({ title, facts, what, button, needsReason = true, act }) {
+    const reason = byId('ask-reason');
+    setText(byId('ask-title'), title);
+    byId('ask-facts').replaceChildren(...facts.flatMap(([name, value]) => fact(name, value)));
+    setText(byId('ask-what'), what);
+    setText(byId('ask-do'), button);
+    setText(byId('ask-error'), '');
+    byId('ask-label').hidden = reason.hidden = !needsReason;
+    reason.required = needsReason;
+    reason.value = '';
+    this.asked = act;
+    byId('ask-dialog').showModal();
+  }
+
+  async #answer() {
+    const button = byId('ask-do');
+    button.disabled = true;
+    try {
+      await this.asked(byId('ask-reason').value.trim());
+      byId('ask-dialog').close();
+    } catch (error) {
+      setText(byId('ask-error'), `That failed: ${error.message}.`);
+    }
+    button.disabled = false;
+  }
+
+  askToBreak(lease) {
+    const { namespace } = this;
+    this.ask({
+      title: 'Break this lock?',
+      button: 'Break the lock',
+      facts: [
+        ['Lock', scopeName(lease.scope)],
+        ['Owner', lease.owner],
+        ['Token', `#${lease.token}`],
+      ],
+      what:
+        'Its lease ends now, and the next client in the queue gets the lock. The owner is not told: ' +
+        'it learns this with its next renewal, and may still be at work until then. The reason is ' +
+        'recorded in the store.',
+      act: async (reason) => {
+        await call('/v1/locks/break', {
+          body: {
+            namespace,
+            scope: lease.scope,
+            fencing_token: lease.token,
+            reason,
+            owner: this.#me?.name ?? 'dashboard',
+          },
+        });
+        this.say(`${scopeName(lease.scope)} was broken`);
+      },
+    });
+  }
+
+  #askForToken(why) {
+    const dialog = byId('token-dialog');
+    setText(byId('token-why'), why);
+    byId('token').value = '';
+    if (!dialog.open) dialog.showModal();
+  }
+
+  // ---- Words for screen readers: few
+
+  say(text) {
+    setText(byId('said'), text);
+  }
+
+  #sayTimer = 0;
+
+  sayLater(text) {
+    clearTimeout(this.#sayTimer);
+    this.#sayTimer = setTimeout(() => this.say(text()), 800);
+  }
+
+  // ---- Theme, keys
+
+  #showTheme() {
+    const theme = localStorage.getItem('holdfast-theme') ?? 'system';
+    setAttribute(document.documentElement, 'data-theme', theme === 'system' ? null : theme);
+    setText(byId('theme'), `Theme: ${theme}`);
+  }
+
+  #nextTheme() {
+    const order = ['system', 'light', 'dark'];
+    const theme = localStorage.getItem('holdfast-theme') ?? 'system';
+    localStorage.setItem('holdfast-theme', order[(order.indexOf(theme) + 1) % order.length]);
+    this.#showTheme();
+  }
+
+  #key(event) {
+    const field = this.#view?.searchField?.();
+    const typing = event.target.matches('input, select, textarea');
+    if (document.querySelector('dialog[open]') || event.ctrlKey || event.metaKey || event.altKey)
+      return;
+    if (event.key === '/' && field && !typing) {
+      event.preventDefault();
+      field.focus();
+      field.select();
+    } else if (event.key === 'Escape' && field) {
+      const had = field.value !== '';
+      field.value = '';
+      if (had) field.dispatchEvent(new Event('input'));
+      else field.blur();
+      if (!had && this.#view === this.#views.get('locks')) this.go('locks');
+    }
+  }
+
+  #listen() {
+    addEventListener('hashchange', () => this.#route());
+    addEventListener('keydown', (event) => this.#key(event));
+    document.addEventListener('visibilitychange', () => {
+      this.#listDue = 0;
+    });
+    byId('theme').addEventListener('click', () => this.#nextTheme());
+    byId('who').addEventListener('click', () =>
+      this.#askForToken('You can use another token. An empty one uses none.'),
+    );
+    byId('banner-do').addEventListener('click', () => {
+      if (this.#link.name === 'refused')
+        this.#askForToken('Use a token that may read this namespace.');
+      else this.#connect();
+    });
+    byId('namespace').addEventListener('change', (event) => {
+      const ns = event.target.value.trim() || 'default';
+      const [path] = location.hash.replace(/^#\/?/, '').split('?');
+      location.hash = `#/${path || 'locks'}${ns === 'default' ? '' : `?ns=${encodeURIComponent(ns)}`}`;
+    });
+    byId('token-form').addEventListener('submit', (event) => {
+      event.preventDefault();
+      token.set(byId('token').value.trim());
+      byId('token-dialog').close();
+      this.#connect();
+      this.#route();
+    });
+    byId('ask-form').addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.#answer();
+    });
+    for (const button of document.querySelectorAll('[data-close]'))
+      button.addEventListener('click', () => button.closest('dialog').close());
+  }
+}
+
+new App();
