@@ -6,6 +6,7 @@
  *     and a place in line are one put each, and the rest are reads of those that wait;
  *   - a hand-over takes longer than the limits below, in round trips;
  *   - a client had the lock much less often than another one;
+ *   - a release takes longer than the limit below;
  *   - two clients hold the lock, or a call fails. */
 #include "base/check.h"
 #include "holdfast/lock.h"
@@ -41,7 +42,10 @@
  * may be in line when the lock is released, and then its last holder is the fastest. */
 #define SMALL_CROWD          4
 #define SHARES_MOST          2
-#define SHARES_MOST_IF_SMALL 8
+#define SHARES_MOST_IF_SMALL 5
+
+/* A release that conflicts with others who join the line is tried again soon. */
+#define RELEASE_ROUND_TRIPS_MOST 40
 
 struct handover_run {
     struct run *run;
@@ -49,6 +53,7 @@ struct handover_run {
     size_t clients;
     struct span round_trip; /* on average */
     struct span hold;       /* on average */
+    struct span release;    /* the longest one */
     size_t holders;
     uint64_t puts, conflicts, gets, passed;
     uint64_t passed_to[CLIENTS_MAX];
@@ -93,7 +98,10 @@ static void hold_once(const struct one_client *self, struct hf_lock *lock)
     if (handover->hold.us > 0)
         env_sleep(env, env_jitter(env, SPAN_US(2 * handover->hold.us)));
     handover->holders--;
+    struct mono_time begun = env_now(env);
     must(self, "release", hf_lock_release(lock, &error));
+    if (counts(handover))
+        handover->release = span_larger(handover->release, mono_since(env_now(env), begun));
 }
 
 static void pass_lock_around(void *argument)
@@ -124,6 +132,10 @@ static void check_shares(const struct handover_run *handover)
         least = had < least ? had : least;
         most = had > most ? had : most;
     }
+    trace_line(world_trace(handover->run->world),
+               "world: a client had the lock between %" PRIu64 " and %" PRIu64
+               " times; a release took at most %" PRId64 " us",
+               least, most, handover->release.us);
     bool small = handover->clients <= SMALL_CROWD;
     if ((small ? SHARES_MOST_IF_SMALL : SHARES_MOST) * (least + 1) < most)
         world_fail(handover->run->world,
@@ -163,6 +175,8 @@ static void check_handover(struct run *run, void *state)
                    "allowed",
                    each_us, most_us);
     check_shares(handover);
+    if (handover->release.us > RELEASE_ROUND_TRIPS_MOST * handover->round_trip.us)
+        world_fail(run->world, "a release took %" PRId64 " us", handover->release.us);
 }
 
 /* The time of a request in one direction is between a half and one and a half of this. */

@@ -20,9 +20,10 @@
 #define CROWD_TIME_PART   4
 #define CROWD_ROUND_TRIPS 4
 
-/* An urgent operation is tried again at once after its first conflict, and pauses for at most this
- * many round trips after several. */
+/* An urgent operation, or one that others wait for, is tried again at once after a conflict, and
+ * after several it pauses for up to two, four, ... round trips. */
 #define URGENT_DOUBLINGS_MAX 4
+#define SOON_DOUBLINGS_MAX   2
 
 /* ---- The queue ----------------------------------------------------------------------- */
 
@@ -134,23 +135,30 @@ static struct span failure_limit(const struct doc *doc)
     return span_smaller(SPAN_US(doc->round_trip.us << doublings), BACKOFF_MAX);
 }
 
-/* Most clients wait for what an urgent operation does, so few of them write at the same time. But
+/* Most clients wait for what such an operation does, so few of them write at the same time. But
  * several waiters may have their turn together, so the pauses of those that conflict again grow. */
-static struct span urgent_limit(const struct doc *doc)
+static struct span urgent_limit(const struct doc *doc, unsigned doublings_max)
 {
     unsigned again = doc->failures_in_row > 0 ? doc->failures_in_row - 1 : 0;
-    unsigned doublings = again < URGENT_DOUBLINGS_MAX ? again : URGENT_DOUBLINGS_MAX;
+    unsigned doublings = again < doublings_max ? again : doublings_max;
     return again > 0 ? SPAN_US(doc->round_trip.us << doublings) : SPAN_US(0);
 }
 
-static bool has_urgent_op(struct doc *doc)
+/* How urgent the operations in the queue are. */
+struct urgency {
+    bool urgent, soon;
+};
+
+static struct urgency queued_urgency(struct doc *doc)
 {
-    bool urgent = false;
+    struct urgency all = { false, false };
     env_mutex_lock(&doc->shared.mutex);
-    for (const struct doc_op *op = doc->shared.first; op; op = op->next)
-        urgent = urgent || op->urgent;
+    for (const struct doc_op *op = doc->shared.first; op; op = op->next) {
+        all.urgent = all.urgent || op->urgent;
+        all.soon = all.soon || op->soon;
+    }
     env_mutex_unlock(&doc->shared.mutex);
-    return urgent;
+    return all;
 }
 
 /* An urgent operation may be queued while the leader pauses, and then ends the pause. */
@@ -162,7 +170,7 @@ static void pause_until(struct doc *doc, struct mono_time until)
         struct mono_time slice = mono_add(now, PAUSE_SLICE);
         env_sleep_until(env, mono_earlier(slice, until));
         now = env_now(env);
-        if (mono_before(now, until) && has_urgent_op(doc))
+        if (mono_before(now, until) && queued_urgency(doc).urgent)
             return;
     }
 }
@@ -172,7 +180,8 @@ static void wait_for_budget(struct doc *doc, struct mono_time deadline)
 {
     struct env *env = doc->store->env;
     struct mono_time now = env_now(env);
-    while (RULE(RETRIES_ARE_LIMITED) && mono_before(now, deadline) && !has_urgent_op(doc)) {
+    while (RULE(RETRIES_ARE_LIMITED) && mono_before(now, deadline) &&
+           !queued_urgency(doc).urgent) {
         doc->paid = retry_budget_take(store_budget(doc->store), now);
         if (doc->paid)
             return;
@@ -193,12 +202,13 @@ static void pause_before_attempt(struct doc *doc, struct mono_time deadline)
     doc->hurried = false;
     if (limit.us == 0) /* as nearly always */
         return;
-    bool urgent = has_urgent_op(doc);
-    doc->hurried = crowd && urgent;
+    struct urgency queued = queued_urgency(doc);
+    doc->hurried = crowd && (queued.urgent || (queued.soon && doc->failures_in_row > 0));
     if (doc->hurried)
-        limit = span_smaller(limit, urgent_limit(doc));
+        limit = span_smaller(limit, urgent_limit(doc, queued.urgent ? URGENT_DOUBLINGS_MAX
+                                                                    : SOON_DOUBLINGS_MAX));
     struct mono_time until = mono_earlier(mono_add(now, env_jitter(env, limit)), deadline);
-    if (urgent)
+    if (queued.urgent)
         env_sleep_until(env, until);
     else
         pause_until(doc, until);

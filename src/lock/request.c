@@ -89,6 +89,36 @@ static bool was_taken(const struct request *request, const struct lease_table *t
     return lease && (lease->status == LEASE_BROKEN || lease->status == LEASE_EXPIRED);
 }
 
+static bool has_active_lease(const struct lease_table *table)
+{
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i]->status == LEASE_ACTIVE)
+            return true;
+    return false;
+}
+
+/* Whether an operation that conflicts is tried again soon, judged by the table that it found:
+ *
+ *   A lock is released for which others wait, or that had a single holder: who else writes to the
+ *   table of a name then is about to wait for it.
+ *
+ *   The line is joined by its first waiter. The holder has a cached table and is faster, and would
+ *   have the lock again and again while it pauses. If there is a line, it pauses like everybody:
+ *   the lock is passed on in any case, and others may join at the same time. */
+static bool is_awaited(const struct request *request, const struct lease_table *table)
+{
+    const struct table_op *op = &request->table;
+    bool of_name = request->ref->kind == TABLES_OF_NAMES;
+    if (op->kind == TABLE_RELEASE)
+        return table->waiter_count > 0 || (of_name && !has_active_lease(table));
+    if (op->kind != TABLE_ACQUIRE || !op->wait)
+        return false;
+    if (op->outcome == TABLE_QUEUED)
+        return op->position == 0;
+    return of_name && op->outcome == TABLE_GRANTED && table->waiter_count == 0 &&
+           op->wanted->wish.mode == LEASE_EXCLUSIVE;
+}
+
 /* Applies the operation, with the hook before and after it. */
 static enum hf_status apply_with_hook(struct request *request, struct lease_table *table,
                                       const struct evidence *evidence, bool *changed)
@@ -145,6 +175,7 @@ static enum hf_status apply_request(struct doc_op *op, void *body,
     op->changed = request->table.changed || of_hook;
     op->found = request->table.already || request->table.in_line;
     op->quiet = !note_turns_elsewhere(request, table, evidence);
+    op->soon = RULE(AWAITED_IS_TRIED_SOON) && is_awaited(request, table);
     op->error = request->table.error;
     return status;
 }
