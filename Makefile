@@ -113,8 +113,9 @@ ab: setup-test build-bench/build.ninja ## is B (default: this tree) slower than 
 abi: setup-test ## record the library's interface again (tests/abi), after an intended change
 	tests/abi_test.py record
 
-api-docs: ## regenerate docs/api.md from the headers
+api-docs: ## regenerate docs/api.md and the Python interface from the headers
 	tools/api-docs.py
+	bindings/python/tools/make_abi.py
 
 screenshots: setup-test build-gcc/build.ninja ## make the pictures of docs/: the dashboard, and top (1 min)
 	ninja -C build-gcc src/cli/holdfast src/serve/holdfast-serve src/top/holdfast-top

@@ -179,7 +179,7 @@ PACKAGE_OF = {
 # ---- Reading the tree ---------------------------------------------------------------------------
 
 SKIPPED_FOLDERS = {"node_modules", "__pycache__", "corpus", ".git", "seeds", "evidence"}
-TEXT_FOLDERS = ["include", "src", "sim", "tests", "fuzz", "bench", "examples", "tools", "docs", ".ci",
+TEXT_FOLDERS = ["include", "src", "sim", "tests", "fuzz", "bench", "bindings", "examples", "tools", "docs", ".ci",
                 "packaging", "man"]
 TEXT_ENDINGS = (".c", ".h", ".py", ".sh", ".md", ".build", ".txt", ".yml", ".json", ".in", ".pml")
 

@@ -36,6 +36,7 @@ NOT_TYPED = {
     "apt-get install": "a test installs no packages on the machine that runs it",
     "make demo": "takes minutes and installs packages; tests/compact_chaos_test.py does the same",
     "struct hf_client": "C, all of the block: install_test.py and examples/ compile and run it",
+    "import holdfast": "Python, all of the block: bindings/python/tests/test_docs.py runs it",
 }
 # What is typed instead.
 INSTEAD = {
@@ -80,8 +81,9 @@ def lines_of_readme():
     used = set()
     typed = []
     for block in blocks:
-        if block[0].startswith("struct hf_client"):
-            used.add("struct hf_client")
+        language = next((name for name in ("struct hf_client", "import holdfast") if block[0].startswith(name)), None)
+        if language:
+            used.add(language)
             continue
         for line in block:
             known = [name for name in (*NOT_TYPED, *INSTEAD, *UNTIL) if line.startswith(name)]
