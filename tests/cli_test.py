@@ -251,6 +251,40 @@ def _(s):
     equal(s.out("store", "ls"), b"c\n")
 
 
+@it("rm -r removes all objects below a prefix, page by page, and shows them first if asked to", LOCAL)
+def _(s):
+    s.env["HOLDFAST_STORE"] = s.url + "?sync=off"
+    os.makedirs(s.file("plain/a"))
+    subprocess.run(["sh", "-c", "for k in $(seq 1 1100); do printf 1 > plain/a/$k; done; printf 1 > plain/b"],
+                   cwd=s.path, check=True)
+    s.run("store", "cp", "-r", "-q", "--from", "dir:plain")
+    before = s.everything()
+    shown = s.lines("store", "rm", "-r", "--dry-run", "a/1", "a/2")
+    equal(s.everything(), before)
+    true(all(not row["removed"] for row in shown) and {"key": "a/1100", "removed": False} in shown, shown)
+    equal(s.out("store", "rm", "-r", "--dry-run", "b"), b"b\n")
+    gone = s.lines("store", "rm", "-r", "a/1", "a/2")
+    equal(sorted(row["key"] for row in gone), sorted(row["key"] for row in shown))
+    equal(len(s.out("store", "ls", "-r", "a/").split()), 1101 - 1 - len(gone))
+    equal(s.out("store", "rm", "-r", "a/", "c/"), b"")
+    equal(s.out("store", "ls"), b"b\n")
+    error(s, "INVALID", "store", "rm", "-r", "")
+    error(s, "INVALID", "store", "rm", "-r", "--if-match", "x", "b")
+
+
+@it("rm -r finds Holdfast's own objects before it removes any, and spares them without --force", LOCAL)
+def _(s):
+    s.run("release", s.out("acquire", "job").decode().strip())
+    s.put("default/aaa", b"1")
+    before = s.everything()
+    for prefixes in (["default/"], ["default/aaa", "default/meta/"]):
+        text = fails(s, "INVALID", "store", "rm", "-r", *prefixes)
+        true("default/meta/job.json" in text and "--force" in text, text)
+        equal(s.everything(), before)
+    s.run("store", "rm", "-r", "--force", "default/")
+    equal(s.out("store", "ls", "-r", "default/"), b"")
+
+
 @it("of objects that cannot all be removed each that stays is named, and the others are gone")
 def _(s):
     s.env["HOLDFAST_STORE"] = "dir:objects"

@@ -231,6 +231,9 @@ struct view cli_argument(const struct cli *cli, size_t index);
 /* Like cli_argument, but for an object key, which the user may write in hexadecimal with --hex. */
 enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key);
 
+/* The ETag of --if-match, or NULL if it was not given. INVALID if it is not a valid ETag. */
+enum hf_status cli_if_match(struct cli *cli, const char **ret_etag);
+
 /* ---- Stores and clients -------------------------------------------------------------- */
 
 /* Makes a URL absolute. If its data is NULL, it becomes the URL given by --store or

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* objects.c: `store get`, `put`, `rm`, `ls` and `probe`: transfer, delete and list plain objects,
- * and probe the store. */
+/* objects.c: `store get`, `put`, `ls` and `probe`: transfer and list plain objects, and probe the
+ * store. */
 #include "base/parse.h"
 #include "cli/files.h"
 #include "cli/interrupt.h"
@@ -82,17 +82,6 @@ enum hf_status run_store_get(struct cli *cli)
 
 /* ---- put ----------------------------------------------------------------------------- */
 
-/* The ETag given by --if-match, or NULL if the option was not given. INVALID if it is not a valid
- * ETag. */
-static enum hf_status parse_if_match(struct cli *cli, const char **ret_etag)
-{
-    const struct option_value *given = cli_option(cli, "if-match");
-    *ret_etag = given ? given->text.data : NULL;
-    if (given && (given->text.size < 1 || given->text.size >= HF_ETAG_MAX))
-        return cli_invalid(cli, "an ETag must be 1 to %d bytes long", HF_ETAG_MAX - 1);
-    return HF_OK;
-}
-
 enum hf_status run_store_put(struct cli *cli)
 {
     struct hf_store_put_options options = HF_STORE_PUT_OPTIONS;
@@ -105,7 +94,7 @@ enum hf_status run_store_put(struct cli *cli)
     if (status == HF_OK)
         status = hf_store_check_key(moved.key.data, moved.key.size, options.force, &cli->error);
     if (status == HF_OK)
-        status = parse_if_match(cli, &options.if_match);
+        status = cli_if_match(cli, &options.if_match);
     if (status == HF_OK)
         status = cli_open_objects(cli);
     if (status == HF_OK)
@@ -123,70 +112,6 @@ enum hf_status run_store_put(struct cli *cli)
     if (status == HF_OK)
         record_tell(cli, put_object_record, &moved, "{etag}\n");
     return status;
-}
-
-/* ---- rm ------------------------------------------------------------------------------ */
-
-struct removed {
-    struct view key;
-    bool removed;
-};
-
-const struct field removed_object_record[] = REMOVED_OBJECT_RECORD;
-
-struct removal {
-    struct cli *cli;
-    const char **keys;
-    size_t *sizes;
-};
-
-/* Reports the result for each key; the first failure becomes the status of the command. */
-static bool tell_removed(void *argument, size_t index, const struct hf_error *error)
-{
-    struct removal *removal = argument;
-    struct cli *cli = removal->cli;
-    struct view key = { removal->keys[index], removal->sizes[index] };
-    if (error->status != HF_OK) {
-        cli_report(cli, key, error);
-        cli->reported = true;
-    } else {
-        record_tell(cli, removed_object_record, &(struct removed){ key, true }, NULL);
-    }
-    return !interrupted();
-}
-
-/* Invalid keys are refused before the store is opened. */
-enum hf_status run_store_rm(struct cli *cli)
-{
-    struct hf_store_delete_options options = HF_STORE_DELETE_OPTIONS;
-    size_t count = cli->argument_count;
-    struct removal removal = { .cli = cli,
-                               .keys = arena_take(&cli->arena, count * sizeof *removal.keys),
-                               .sizes =
-                                   arena_take(&cli->arena, count * sizeof *removal.sizes) };
-    enum hf_status status = HF_OK;
-    options.force = cli_given(cli, "force");
-    if (cli_given(cli, "if-match") && count > 1)
-        return cli_invalid(cli, "--if-match takes only one KEY");
-    if (!removal.keys || !removal.sizes)
-        return error_no_memory(&cli->error);
-    for (size_t i = 0; i < count; i++) {
-        struct view key;
-        status = cli_key(cli, i, &key);
-        if (status == HF_OK)
-            status = hf_store_check_key(key.data, key.size, options.force, &cli->error);
-        if (status != HF_OK)
-            return status;
-        removal.keys[i] = key.data;
-        removal.sizes[i] = key.size;
-    }
-    status = parse_if_match(cli, &options.if_match);
-    if (status == HF_OK)
-        status = cli_open_objects(cli);
-    if (status == HF_OK)
-        status = hf_store_delete_many(cli->handle, removal.keys, removal.sizes, count, &options,
-                                      tell_removed, &removal, &cli->error);
-    return status == HF_OK ? interrupt_check(&cli->error) : status;
 }
 
 /* ---- ls ------------------------------------------------------------------------------ */
