@@ -13,6 +13,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { acquire, call, folder, ok, release, sleep, start, stop, storeUrl } from './serve_kit.mjs';
+import { Locks, Ranking, sorts } from '../src/serve/page/model.js';
 
 const packages = createRequire(new URL('servers/package.json', import.meta.url));
 const { chromium } = packages('playwright-core');
@@ -107,6 +108,101 @@ const rowOf = (page, name) =>
   });
 
 const page = await visit(main, '/');
+
+// ---- What the page knows, without a browser
+
+const listedLock = (scope, token, more = {}) => ({
+  scope,
+  fencing_token: token,
+  owner: `owner-${token}`,
+  holder: 'host-1',
+  mode: 'exclusive',
+  state: 'active',
+  ttl_ms: 30_000,
+  remaining_ms: 20_000,
+  held_ms: 10_000,
+  renewals: 0,
+  waiters: 0,
+  ...more,
+});
+
+test('what an event said is not overwritten by a listing that was asked for before it', () => {
+  const locks = new Locks(() => {});
+  const asked = performance.now() - 1000;
+  const listing = locks.listing(asked);
+  locks.event('granted', {
+    scope: 'named:new',
+    fencing_token: 7,
+    owner: 'ada',
+    ttl_ms: 30_000,
+    mode: 'exclusive',
+  });
+  assert.equal(locks.event('released', { scope: 'named:old', fencing_token: 3 }), null);
+  listing.page([listedLock('named:old', 3), listedLock('named:both', 1)], asked);
+  listing.end();
+  const scopes = [...locks.all()].map((lease) => lease.scope).sort();
+  assert.deepEqual(scopes, ['named:both', 'named:new']);
+  const later = locks.listing(performance.now());
+  later.page([listedLock('named:old', 3)], performance.now());
+  later.end();
+  assert.deepEqual(
+    [...locks.all()].map((lease) => lease.scope),
+    ['named:old'],
+  );
+});
+
+test('an event that says too little names the scope to read', () => {
+  const locks = new Locks(() => {});
+  assert.equal(locks.event('granted', { scope: 'named:a', fencing_token: 1 }), 'named:a');
+  assert.equal(locks.event('renewed', { scope: 'named:a', fencing_token: 1 }), 'named:a');
+  assert.equal(locks.event('taken_over', { table: 'x' }), '');
+  assert.equal(locks.event('stopping', {}), null);
+});
+
+test('a queue is in the order of the server, with those of other servers behind', () => {
+  const locks = new Locks(() => {});
+  const at = performance.now();
+  const listing = locks.listing(at);
+  listing.page(
+    [
+      listedLock('named:a', 1),
+      { scope: 'named:a', owner: 'first', place: 1 },
+      { scope: 'named:a', owner: 'elsewhere', place: 2 },
+    ],
+    at,
+  );
+  listing.end();
+  locks.waits([
+    { scope: 'named:a', owner: 'first' },
+    { scope: 'named:a', owner: 'second' },
+  ]);
+  assert.deepEqual(locks.queue('named:a'), ['first', 'second', 'elsewhere']);
+  locks.event('wait_ended', { scope: 'named:a', owner: 'second', result: 'hung_up' });
+  assert.deepEqual([...locks.of('named:a')][0].queue, ['first', 'elsewhere']);
+});
+
+test('a ranking that follows changes is the same as one that is sorted anew', () => {
+  for (const sort of Object.keys(sorts)) {
+    const ranking = new Ranking();
+    const locks = new Locks((before, after) => ranking.change(before, after));
+    ranking.choose([], { sort, find: 'owner-1' });
+    for (let round = 0; round < 400; round++) {
+      const scope = `named:${(round * 7919) % 60}`;
+      const kind = ['granted', 'granted', 'renewed', 'released', 'wait_began'][(round * 31) % 5];
+      const fencing_token = 1 + ((round * 13) % 15);
+      const owner = `owner-${fencing_token}`;
+      locks.event(kind, { scope, fencing_token, owner, ttl_ms: 1000 * round, mode: 'shared' });
+    }
+    const anew = new Ranking();
+    anew.choose(locks.all(), { sort, find: 'owner-1' });
+    assert.ok(anew.rows.length > 10 && anew.rows.length < locks.size);
+    assert.deepEqual(
+      ranking.rows.map((lease) => lease.id),
+      anew.rows.map((lease) => lease.id),
+      sort,
+    );
+  }
+});
 
 // ---- How it is served
 

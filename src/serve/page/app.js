@@ -8,15 +8,10 @@ import { EventLog, EventsView } from './events.js';
 import { duration, scopeName } from './format.js';
 import { LocksView } from './locks.js';
 import { Locks } from './model.js';
+import { LockReader } from './reader.js';
 import { StoreView, SweeperView, TransactionsView } from './store.js';
 import { TimelineView } from './timeline.js';
 
-const PAGE = 1000; // locks of one reply
-const LIST_MS = 5000; // how often everything is listed again, at least ...
-const LIST_SHARE = 15; // ... and so many times as long as a listing takes
-const SOON_MS = 150; // changes of this time are read together
-const SINGLE_READS = 24; // more scopes than this: list everything
-const AT_A_TIME = 4; // requests: a browser has six connections, and events need one of them
 const STALE_MS = 20_000;
 
 const VIEWS = [
@@ -30,7 +25,6 @@ const VIEWS = [
 
 class App {
   namespace = 'default';
-  listed = false; // the locks have been listed once
   perSecond = 0;
   log = new EventLog();
   calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
@@ -38,16 +32,16 @@ class App {
   #view = null;
   #views = new Map();
   #link = { name: 'connecting' };
-  #listedAt = -Infinity;
-  #listTook = 0;
-  #listDue = 0;
-  #listing = false;
-  #dirty = new Set();
+  #wasLost = false;
   #count = 0;
 
   constructor() {
     this.locks = new Locks((before, after) => {
       if (this.#view?.changed) this.#view.changed(before, after);
+    });
+    this.reader = new LockReader(this.locks, {
+      mayRead: () => this.#link.name === 'live' && !document.hidden,
+      done: (error) => this.#wasRead(error),
     });
     this.stream = new EventStream({
       event: (kind, data) => this.#event(kind, data),
@@ -57,10 +51,10 @@ class App {
     this.#buildNavigation();
     this.#listen();
     this.#showTheme();
+    this.reader.enter(this.namespace);
     this.#route();
     this.#connect();
     setInterval(() => this.#second(), 1000);
-    setInterval(() => this.#refresh(), SOON_MS);
   }
 
   // ---- Addresses
@@ -125,15 +119,13 @@ class App {
   #connect() {
     this.#whoAmI();
     this.stream.restart(this.namespace);
-    this.#listDue = 0;
+    this.reader.readAll();
   }
 
   #enter(namespace) {
     this.namespace = namespace;
     byId('namespace').value = namespace;
-    this.listed = false;
-    this.#dirty.clear();
-    this.locks.clear();
+    this.reader.enter(namespace);
     if (this.#view) this.#connect();
   }
 
@@ -179,7 +171,7 @@ class App {
         this.#askForToken(`This token has no right to read the namespace “${this.namespace}”.`);
     }
     if (state.name === 'live') {
-      this.#listDue = 0;
+      this.reader.readAll();
       if (before !== 'live' && !this.#me) this.#whoAmI();
     }
     if (state.name === 'lost' && before === 'live') this.say('Disconnected from the server');
@@ -188,12 +180,11 @@ class App {
     this.#showLink();
   }
 
-  #wasLost = false;
-
   /** How old what is shown is: since the last listing, or the last word from the server. */
   #age(at) {
     return (
-      at - Math.max(this.#listedAt, this.#link.name === 'live' ? this.stream.lastHeard : -Infinity)
+      at -
+      Math.max(this.reader.listedAt, this.#link.name === 'live' ? this.stream.lastHeard : -Infinity)
     );
   }
 
@@ -224,18 +215,16 @@ class App {
   }
 
   #showBanner(at, known) {
-    const { name, retryAt } = this.#link;
+    const { name, why, retryAt } = this.#link;
     setText(
       byId('banner-what'),
       name === 'refused' ? 'No access.' : name === 'live' ? 'The server is slow.' : 'Disconnected.',
     );
-    const tries =
-      name === 'connecting'
-        ? 'Trying now.'
-        : retryAt
-          ? `Trying again in ${duration(Math.max(1000, retryAt - at))}.`
-          : '';
-    setText(byId('banner-why'), `What you see is ${known}. ${tries}`);
+    let next = '';
+    if (name === 'connecting') next = 'Trying now.';
+    else if (retryAt) next = `Trying again in ${duration(Math.max(1000, retryAt - at))}.`;
+    const said = why instanceof Refusal ? `The server says: ${why.message}.` : '';
+    setText(byId('banner-why'), `What you see is ${known}. ${said} ${next}`);
     setText(byId('banner-do'), name === 'refused' ? 'Use a token' : 'Try now');
   }
 
@@ -246,74 +235,14 @@ class App {
     if (kind === 'open') return;
     data.owner ??= this.locks.ownerOf(data.scope, data.fencing_token);
     const scope = this.locks.event(kind, data);
-    if (scope !== null && kind !== 'stopping') this.#dirty.add(scope);
+    if (scope !== null) this.reader.readSoon(scope);
     const event = this.log.add(kind, data);
     this.#view.event?.(event);
   }
 
-  /** Reads what events have made uncertain, and now and then everything. */
-  async #refresh() {
-    const at = performance.now();
-    if (this.#listing || document.hidden || this.#link.name !== 'live') return;
-    const everything =
-      at >= this.#listDue ||
-      ((this.#dirty.has('') || this.#dirty.size > SINGLE_READS) &&
-        at >= this.#listedAt + Math.max(300, 3 * this.#listTook));
-    if (
-      !everything &&
-      (this.#dirty.size === 0 || this.#dirty.has('') || this.#dirty.size > SINGLE_READS)
-    )
-      return;
-    this.#listing = true;
-    const scopes = everything ? [] : [...this.#dirty];
-    const { namespace } = this;
-    this.#dirty.clear();
-    try {
-      if (everything) await this.#listAll(namespace);
-      while (scopes.length > 0)
-        await Promise.all(
-          scopes.splice(0, AT_A_TIME).map((scope) => this.#listOne(scope, namespace)),
-        );
-    } catch (error) {
-      this.#listDue = performance.now() + LIST_MS;
-      this.refused(error);
-    }
-    this.#listing = false;
-  }
-
-  async #listOne(scope, namespace) {
-    const asked = performance.now();
-    const listing = this.locks.listing(asked, scope);
-    const reply = await call('/v1/locks', { query: { namespace, prefix: scope, limit: 1 } });
-    if (namespace !== this.namespace) return;
-    listing.page(reply.locks, asked);
-    listing.end();
-  }
-
-  async #listAll(namespace) {
-    const began = performance.now();
-    const listing = this.locks.listing(began);
-    let after;
-    do {
-      const asked = performance.now();
-      const reply = await call('/v1/locks', { query: { namespace, after, limit: PAGE } });
-      if (namespace !== this.namespace) return;
-      listing.page(reply.locks, asked);
-      after = reply.next;
-    } while (after);
-    listing.end();
-    await this.#readWaits(namespace);
-    this.#listTook = performance.now() - began;
-    this.#listedAt = began;
-    this.#listDue = began + Math.max(LIST_MS, LIST_SHARE * this.#listTook);
-    if (this.listed) return;
-    this.listed = true;
-    this.#view.changed?.(null, null);
-  }
-
-  async #readWaits(namespace) {
-    const { waits } = await call('/v1/waits', { query: { namespace, limit: PAGE } });
-    if (namespace === this.namespace) this.locks.waits(waits);
+  #wasRead(error) {
+    if (error) this.refused(error);
+    this.#view.wasRead?.();
   }
 
   #second() {
@@ -437,9 +366,7 @@ class App {
   #listen() {
     addEventListener('hashchange', () => this.#route());
     addEventListener('keydown', (event) => this.#key(event));
-    document.addEventListener('visibilitychange', () => {
-      this.#listDue = 0;
-    });
+    document.addEventListener('visibilitychange', () => this.reader.readAll());
     byId('theme').addEventListener('click', () => this.#nextTheme());
     byId('who').addEventListener('click', () =>
       this.#askForToken('You can use another token. An empty one uses none.'),

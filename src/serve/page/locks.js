@@ -114,6 +114,10 @@ export class LocksView {
     this.#stale = true;
   }
 
+  wasRead() {
+    this.#stale = true;
+  }
+
   rights() {
     this.rows.node.classList.toggle('may-break', this.app.may('admin'));
     this.rows.schedule();
@@ -160,14 +164,16 @@ export class LocksView {
         ? plural(length, 'lock')
         : `${number(length)} of ${plural(this.app.locks.size, 'lock')}`,
     );
-    this.none.hidden = length > 0;
+    this.none.hidden = length > 0 && !this.app.reader.failure;
     this.rows.node.classList.toggle('none', length === 0);
     setText(this.none, this.#whyNone());
     this.rows.schedule();
   }
 
   #whyNone() {
-    if (!this.app.listed) return 'Reading the locks…';
+    const { failure, isComplete } = this.app.reader;
+    if (failure) return `The locks could not be listed: ${failure}.`;
+    if (!isComplete) return 'Reading the locks…';
     if (this.app.locks.size > 0) return 'No lock matches. Press Esc to show all of them.';
     return `Nobody holds a lock in the namespace “${this.app.namespace}”.`;
   }

@@ -127,14 +127,11 @@ export class Locks {
 
   /** Those who wait at this server, longest first (/v1/waits). */
   waits(list) {
-    const local = Map.groupBy(list, (wait) => wait.scope);
+    const local = new Map();
+    for (const { scope, owner } of list) local.set(scope, [...(local.get(scope) ?? []), owner]);
     for (const [name, known] of this.#scopes)
       if (known.local.length > 0 && !local.has(name)) this.#setLocal(name, []);
-    for (const [name, waits] of local)
-      this.#setLocal(
-        name,
-        waits.map((wait) => wait.owner),
-      );
+    for (const [name, owners] of local) this.#setLocal(name, owners);
   }
 
   // ---- Events
