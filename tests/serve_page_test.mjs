@@ -334,6 +334,49 @@ test('the timeline answers who had the lock', async () => {
   assert.match(fs.readFileSync(await (await saved).path(), 'utf8'), /early/);
 });
 
+function holdfast(...words) {
+  const run = spawnSync(
+    process.env.HOLDFAST_PROGRAM,
+    ['--store', storeUrl('main'), '-q', ...words.join(' ').split(' ')],
+    { encoding: 'utf8' },
+  );
+  assert.equal(run.status, 0, `${words}: ${run.stderr}`);
+}
+
+test('a compaction moves, and is paused', async () => {
+  await page.goto(`${main.url}/#/compaction`);
+  await page.getByText('No partition is chosen').waitFor();
+  holdfast('compact create --format csv --key id --time at --partition logs');
+  const files = Array.from({ length: 4 }, (_, i) => path.join(folder, `page-${i}.csv`));
+  files.forEach((file, i) => fs.writeFileSync(file, `id,at\nk${i},2026-01-01T00:00:0${i}Z\n`));
+  holdfast('compact ingest --partition logs', ...files);
+  await page.goto(`${main.url}/#/compaction/logs`);
+  const backlog = page.locator('.tile', { hasText: 'Backlog' });
+  await backlog.getByText('4 chunks').waitFor();
+  assert.equal(await page.locator('svg.gantt .hold').count(), 4);
+  await ok(main, '/v1/compact/run', { partition: 'logs', force: true });
+  await backlog.getByText('0 chunks').waitFor();
+  await page.getByRole('cell', { name: 'committed' }).waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Pause compaction?' });
+  await dialog.getByLabel('Reason').fill('a test');
+  await dialog.getByRole('button', { name: 'Pause' }).click();
+  await page.getByText(/^Paused.*a test/).waitFor();
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await page.getByText('Merging is allowed.').waitFor();
+});
+
+test('an index and an election are shown', async () => {
+  holdfast('index create --fields host,seen --key host --time seen hosts');
+  const record = { host: 'h1', seen: '2026-01-01T00:00:00Z' };
+  await ok(main, '/v1/index/put', { index: 'hosts', record });
+  await page.goto(`${main.url}/#/index`);
+  await page.locator('.tile', { hasText: 'Inbox' }).getByText('1 entry').waitFor();
+  await ok(main, '/v1/elect/campaign', { group: 'builders', name: 'anna' });
+  await page.goto(`${main.url}/#/elections/builders`);
+  await page.locator('.tile', { hasText: 'Leads' }).getByText('anna').waitFor();
+});
+
 test('every view shows something, or says that it has nothing', async () => {
   for (const [view, text] of [
     ['transactions', 'There is no transaction'],
@@ -348,7 +391,7 @@ test('every view shows something, or says that it has nothing', async () => {
 test('axe finds no serious fault, in light and in dark', async () => {
   await page.evaluate(AXE);
   for (const [colorScheme, ...views] of [
-    ['light', 'locks', 'timeline/named:shared-thing'],
+    ['light', 'locks', 'timeline/named:shared-thing', 'compaction/logs'],
     ['dark', 'locks', 'events', 'store'],
   ]) {
     await page.emulateMedia({ colorScheme });
@@ -368,7 +411,7 @@ test('axe finds no serious fault, in light and in dark', async () => {
 
 test('a narrow window needs no scrolling to the side', async () => {
   await page.setViewportSize({ width: 360, height: 740 });
-  for (const view of ['locks', 'timeline/named:shared-thing', 'store']) {
+  for (const view of ['locks', 'timeline/named:shared-thing', 'compaction/logs', 'store']) {
     await page.goto(`${main.url}/#/${view}`);
     await page.locator('.row:not(.head), .parts > *').first().waitFor();
     const [wide, room] = await page.evaluate(() => {

@@ -11,6 +11,7 @@ import { Locks } from './model.js';
 import { LockReader } from './reader.js';
 import { StoreView, SweeperView, TransactionsView } from './store.js';
 import { TimelineView } from './timeline.js';
+import { CompactionView, ElectionView, IndexView } from './work.js';
 
 const STALE_MS = 20_000;
 
@@ -18,6 +19,9 @@ const VIEWS = [
   ['locks', LocksView],
   ['timeline', TimelineView],
   ['events', EventsView],
+  ['compaction', CompactionView],
+  ['index', IndexView],
+  ['elections', ElectionView],
   ['transactions', TransactionsView],
   ['store', StoreView],
   ['sweeper', SweeperView],

@@ -103,18 +103,15 @@ export function spark(values, label) {
       : `${(i * step).toFixed(1)},${(height - 2 - (value / top) * (height - 6)).toFixed(1)}`,
   );
   const line = points.filter(Boolean).join(' ');
-  return drawn(
+  const picture = drawn(
     'svg',
-    {
-      class: 'spark',
-      viewBox: `0 0 ${width} ${height}`,
-      role: 'img',
-      'aria-label': label,
-      preserveAspectRatio: 'none',
-    },
-    known.length > 1
-      ? drawn('polyline', { class: 'area', points: `0,${height} ${line} ${width},${height}` })
-      : null,
-    known.length > 1 ? drawn('polyline', { class: 'line', points: line }) : null,
+    { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' },
+    ...(known.length < 2
+      ? []
+      : [
+          drawn('polyline', { class: 'area', points: `0,${height} ${line} ${width},${height}` }),
+          drawn('polyline', { class: 'line', points: line }),
+        ]),
   );
+  return element('div', { class: 'spark' }, picture, element('span', { class: 'note' }, label));
 }

@@ -3,7 +3,7 @@
 // shown. A view implements read(), which returns what the server said, and draw(said), which
 // returns elements.
 
-import { Refusal } from './api.js';
+import { Refusal, call } from './api.js';
 import { element, empty } from './dom.js';
 
 /** Why a view has nothing to show, in plain words. */
@@ -68,36 +68,75 @@ export class PolledView {
     this.#timer = setTimeout(() => this.again(), this.everyMs);
   }
 
-  /** Replaces only the parts that differ, so that the focus, a selection and a scroll position
-   * stay. */
+  /** Offers names to choose from; null: asks for one. */
+  offer(view, label, names, chosen) {
+    const next = names?.length === 0 ? null : chooser(this.app, view, label, names, chosen);
+    const shown = this.tools.firstElementChild;
+    if (next === null) this.tools.replaceChildren();
+    else if (!shown?.isEqualNode(next)) this.tools.replaceChildren(next);
+  }
+
+  /** Replaces only the parts that differ, so that a selection stays where nothing has changed. */
   #replace(parts) {
     const old = [...this.body.children];
     for (let i = 0; i < Math.max(old.length, parts.length); i++) {
       if (!parts[i]) old[i].remove();
       else if (!old[i]) this.body.append(parts[i]);
-      else if (
-        !old[i].isEqualNode(parts[i]) &&
-        !(old[i].contains(document.activeElement) && old[i] !== document.activeElement)
-      )
-        old[i].replaceWith(parts[i]);
+      else if (!old[i].isEqualNode(parts[i])) exchangePart(old[i], parts[i]);
     }
   }
 }
 
-/** A choice between names: of partitions, indexes, groups. It goes to #/VIEW/NAME. */
-export function chooser(app, view, label, names, chosen) {
-  return element(
-    'div',
-    { class: 'choice', role: 'group', 'aria-label': label },
-    ...names.map((name) =>
-      element(
-        'a',
-        {
-          href: app.address(`${view}/${encodeURIComponent(name)}`),
-          'aria-current': name === chosen ? 'true' : undefined,
-        },
-        name,
+const CONTROLS = 'a[href], button, input, [tabindex]';
+
+/** What has the focus, and how far a table is scrolled, stays. */
+function exchangePart(before, after) {
+  const focused = [...before.querySelectorAll(CONTROLS)].indexOf(document.activeElement);
+  const scrolled = [...before.querySelectorAll('.scroll')].map((node) => node.scrollTop);
+  before.replaceWith(after);
+  after.querySelectorAll('.scroll').forEach((node, i) => (node.scrollTop = scrolled[i] ?? 0));
+  if (focused >= 0) after.querySelectorAll(CONTROLS)[focused]?.focus({ preventScroll: true });
+}
+
+let description = null; // of the API, read once
+
+/** Whether this server has a route. */
+export async function hasRoute(route) {
+  description ??= call('/v1/openapi.json').catch((error) => {
+    description = null;
+    throw error;
+  });
+  return route in (await description).paths;
+}
+
+/** Names that the server lists: partitions, indexes, groups. null: it has no such list. */
+export const namesOf = async (route, member) =>
+  (await hasRoute(route)) ? (await call(route))[member] : null;
+
+/** A choice between names, or a field for one if they are not known. It goes to #/VIEW/NAME. */
+function chooser(app, view, label, names, chosen) {
+  const address = (name) => app.address(`${view}/${encodeURIComponent(name)}`);
+  if (names)
+    return element(
+      'div',
+      { class: 'choice', role: 'group', 'aria-label': label },
+      ...names.map((name) =>
+        element(
+          'a',
+          { href: address(name), 'aria-current': name === chosen ? 'true' : undefined },
+          name,
+        ),
       ),
-    ),
+    );
+  const field = element('input', { value: chosen ?? '', 'aria-label': label, placeholder: label });
+  const go = (event) => {
+    event.preventDefault();
+    if (field.value.trim()) location.hash = address(field.value.trim());
+  };
+  return element(
+    'form',
+    { class: 'find', onsubmit: go },
+    field,
+    element('button', { type: 'submit' }, 'Show'),
   );
 }

@@ -78,7 +78,7 @@ export class StoreView extends PolledView {
         'div',
         {},
         heading('Store requests per second while this page is open'),
-        spark(seen, `Store requests: ${rate(all)}`),
+        spark(seen, `now ${rate(all)}, at most ${rate(Math.max(...seen))}`),
       ),
       element(
         'div',
@@ -205,7 +205,9 @@ export class TransactionsView extends PolledView {
     return call('/v1/txns');
   }
 
-  draw({ txns, waits, pending, decided, more }) {
+  draw({ txns, waits, more }) {
+    const pending = txns.filter((txn) => txn.state === 'pending').length;
+    const decided = txns.length - pending;
     return [
       tiles(
         tile('Not decided', number(pending), { tone: pending > 0 ? 'accent' : '' }),

@@ -4,7 +4,7 @@
 import { call } from './api.js';
 import { drawn, element, empty, spark, table, tile, tiles } from './dom.js';
 import { bytes, clock, duration, moment, number, plural } from './format.js';
-import { PolledView, chooser } from './polled.js';
+import { PolledView, hasRoute, namesOf } from './polled.js';
 
 const SAMPLES = 300; // of a figure over time: ten minutes
 
@@ -116,30 +116,30 @@ export class CompactionView extends PolledView {
   }
 
   async read() {
-    const { partitions } = await call('/v1/compact/list');
-    const partition = this.words[0] ?? partitions[0];
-    if (!partition) return { partitions };
+    const partitions = await namesOf('/v1/compact/list', 'partitions');
+    const partition = this.words[0] ?? partitions?.[0];
+    this.offer('compaction', 'Partition', partitions, partition);
+    if (!partition) return {};
     const query = { partition };
     const [status, chunks, quarantine] = await Promise.all([
       call('/v1/compact/status', { query }),
       call('/v1/compact/chunks', { query }),
       call('/v1/compact/quarantine', { query }),
     ]);
-    return { partitions, partition, status, chunks, quarantine };
+    return { partition, status, chunks, quarantine };
   }
 
-  draw({ partitions, partition, status, chunks, quarantine }) {
+  draw({ partition, status, chunks, quarantine }) {
     if (!partition)
       return [
         empty(
-          'There is no partition. ',
+          'No partition is chosen. ',
           element('code', {}, 'holdfast compact create'),
           ' makes one.',
         ),
       ];
     const backlog = this.#history.add(partition, status.levels[0]?.chunks ?? 0);
     return [
-      chooser(this.app, 'compaction', 'Partition', partitions, partition),
       this.#state(partition, status),
       tiles(
         tile('Backlog', plural(status.levels[0]?.chunks ?? 0, 'chunk'), {
@@ -150,7 +150,7 @@ export class CompactionView extends PolledView {
         tile('Ready to merge', plural(status.due_groups, 'group'), {
           note: bytes(status.due_bytes),
         }),
-        tile('Merged in the last hour', number(status.committed_last_hour), {
+        tile('Merged, last hour', number(status.committed_last_hour), {
           note: bytes(status.committed_bytes_last_hour),
         }),
         tile('Write amplification', status.write_amplification?.toFixed(1) ?? '–', {
@@ -165,7 +165,7 @@ export class CompactionView extends PolledView {
         'div',
         {},
         heading('Backlog while this page is open'),
-        spark(backlog, `Backlog: ${backlog.at(-1)} chunks now, ${Math.max(...backlog)} at most`),
+        spark(backlog, `now ${number(backlog.at(-1))}, at most ${number(Math.max(...backlog))}`),
       ),
       this.#jobs(status.jobs),
       this.#levels(status.levels, chunks.chunks),
@@ -386,15 +386,17 @@ export class IndexView extends PolledView {
   async read() {
     const { indexes } = await call('/v1/index/list');
     const index = this.words[0] ?? indexes[0];
-    if (!index) return { indexes };
+    this.offer('index', 'Index', indexes, index);
+    if (!index) return {};
+    const query = { index };
     const [status, shards] = await Promise.all([
-      call('/v1/index/status', { query: { index } }),
-      call('/v1/index/shards', { query: { index } }),
+      call('/v1/index/status', { query }),
+      (await hasRoute('/v1/index/shards')) ? call('/v1/index/shards', { query }) : { shards: [] },
     ]);
-    return { indexes, index, status, shards };
+    return { index, status, shards };
   }
 
-  draw({ indexes, index, status, shards }) {
+  draw({ index, status, shards }) {
     if (!index)
       return [
         empty('There is no index. ', element('code', {}, 'holdfast index create'), ' makes one.'),
@@ -404,7 +406,6 @@ export class IndexView extends PolledView {
       ? duration(Date.now() - status.oldest_entry_unix * 1000)
       : null;
     return [
-      chooser(this.app, 'index', 'Index', indexes, index),
       tiles(
         tile('Inbox', plural(status.entries, 'entry', 'entries'), {
           note: bytes(status.entry_bytes),
@@ -418,7 +419,7 @@ export class IndexView extends PolledView {
         'div',
         {},
         heading('Inbox while this page is open'),
-        spark(depth, `Inbox: ${depth.at(-1)} entries now, ${Math.max(...depth)} at most`),
+        spark(depth, `now ${number(depth.at(-1))}, at most ${number(Math.max(...depth))}`),
       ),
       element(
         'div',
@@ -478,26 +479,26 @@ export class ElectionView extends PolledView {
   }
 
   async read() {
-    const { groups } = await call('/v1/elect/groups');
-    const group = this.words[0] ?? groups[0];
-    if (!group) return { groups };
+    const groups = await namesOf('/v1/elect/groups', 'groups');
+    const group = this.words[0] ?? groups?.[0];
+    this.offer('elections', 'Group', groups, group);
+    if (!group) return {};
     const ladders = await Promise.all(
       Array.from({ length: LEVELS }, (_, level) =>
         call('/v1/elect/leaders', { query: { group, level } }),
       ),
     );
-    return { groups, group, ladders: ladders.map((ladder) => ladder.members) };
+    return { group, ladders: ladders.map((ladder) => ladder.members) };
   }
 
-  draw({ groups, group, ladders }) {
+  draw({ group, ladders }) {
     if (!group)
       return [
-        empty('There is no group. ', element('code', {}, 'holdfast elect join'), ' makes one.'),
+        empty('No group is chosen. ', element('code', {}, 'holdfast elect join'), ' makes one.'),
       ];
     const [members] = ladders;
     const present = members.filter((member) => member.present);
     return [
-      chooser(this.app, 'elections', 'Group', groups, group),
       tiles(
         tile('Leads', present[0]?.name ?? 'nobody'),
         tile('Present', number(present.length)),
