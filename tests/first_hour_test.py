@@ -93,7 +93,7 @@ def _(s):
 
 
 READING = [line.split() for line in (
-    "store ls", "store get k", "store get k f", "locks ls", "locks show x", "locks watch --for 1s",
+    "store ls", "store get k", "store get k f", "locks ls", "locks show x", "locks watch --for 1s", "locks timeline x",
     "read k", "namespace show n", "clock", "key get k", "key show k", "key ls", "txn ls",
     "txn show 0123456789abcdef0123456789abcdef", "compact plan", "compact status", "compact ls",
     "compact fsck", "index get i k", "index query i", "index export i -o f", "index count i", "index status i",
@@ -365,7 +365,7 @@ IN_ORDER = ("compact run", "compact watch", "compact ingest", "index put", "inde
             "sweep")
 HUNG = [line.split() for line in (
     "store ls", "store get k", "store put k f", "store rm k", "store cp k l", "store probe", "locks ls",
-    "locks show x", "locks watch", "locks break x --reason r", "acquire x", "acquire --no-wait x",
+    "locks show x", "locks watch", "locks timeline x", "locks break x --reason r", "acquire x", "acquire --no-wait x",
     "renew 1:00-1:default/meta/x.json", "release 1:00-1:default/meta/x.json", "write o f --lock x", "read o",
     "namespace create n --placement pages:4", "namespace show n", "store restored", "store repair epoch", "clock", "key acquire k", "key update k --take", "key get k",
     "key show k", "key ls", "txn begin", "txn ls", "compact create --format csv --time t", "compact plan",

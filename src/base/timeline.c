@@ -4,6 +4,7 @@
 #include "base/timeline.h"
 
 #include "base/check.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -252,6 +253,72 @@ void timeline_end_look(struct timeline *timeline, uint64_t next_token, int64_t a
     timeline->looked_ms = at_ms;
     if (next_token > timeline->next_token)
         timeline->next_token = next_token;
+}
+
+/* ---- Tables -------------------------------------------------------------------------- */
+
+static enum timeline_end end_by_state(enum hf_lease_state state)
+{
+    switch (state) {
+    case HF_LEASE_COMPLETED:
+    case HF_LEASE_FAILED:
+    case HF_LEASE_RELEASED: return TIMELINE_RELEASE;
+    case HF_LEASE_EXPIRED: return TIMELINE_EXPIRY;
+    case HF_LEASE_BROKEN: return TIMELINE_BREAK;
+    case HF_LEASE_ACTIVE:
+    case HF_LEASE_OVERDUE: /* it may still be renewed */
+    case HF_LEASE_OVER:
+    case HF_LEASE_WAITING:
+    case HF_LEASE_STATE_COUNT:
+    default: return TIMELINE_HELD;
+    }
+}
+
+bool timeline_read_lease(const struct hf_lease_info *lease, struct timeline_hold *ret_hold)
+{
+    static const char *const modes[] = {
+        [HF_EXCLUSIVE] = "exclusive", [HF_SHARED] = "shared", [HF_SLOTS] = "slots"
+    };
+    bool of_scope = lease->relation == HF_RELATION_OF_SCOPE;
+    enum timeline_end end = end_by_state(lease->state);
+    if (lease->place > 0 || lease->barrier || lease->relation == HF_RELATION_NONE)
+        return false;
+    *ret_hold = (struct timeline_hold){
+        .token = lease->token,
+        .began = { lease->acquired_at_ms, TIMELINE_OTHERS_CLOCK },
+        .end = end,
+        /* A lease on another scope may overlap with others of the kind. */
+        .exclusive = lease->mode == HF_EXCLUSIVE && of_scope,
+        .mode = modes[lease->mode],
+        .holder = lease->holder,
+    };
+    if (end == TIMELINE_HELD)
+        ret_hold->expires_ms = lease->ends_at_ms;
+    else
+        ret_hold->ended = (struct timeline_time){ lease->ends_at_ms, TIMELINE_OTHERS_CLOCK };
+    if (!of_scope && lease->scope_count > 0)
+        ret_hold->scope = lease->scopes[0];
+    return true;
+}
+
+uint64_t timeline_read_audit(const char *json, struct buffer *by, struct buffer *why)
+{
+    struct json_reader reader = json_read(view_of(json));
+    struct json_text name, value;
+    uint64_t token = 0;
+    bool entered = json_enter_object(&reader);
+    while (entered && json_next_pair(&reader, &name, &value)) {
+        bool is_text = value.kind == JSON_KIND_STRING;
+        if (json_text_is(&name, VIEW("token")) && value.kind == JSON_KIND_NUMBER) {
+            struct json_reader number = json_read(value.text);
+            json_take_u64(&number, UINT64_MAX, &token);
+        } else if (json_text_is(&name, VIEW("by")) && is_text) {
+            json_unescape(value.text, by);
+        } else if (json_text_is(&name, VIEW("why")) && is_text) {
+            json_unescape(value.text, why);
+        }
+    }
+    return token;
 }
 
 /* ---- What is known ------------------------------------------------------------------- */

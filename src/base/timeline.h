@@ -25,6 +25,9 @@
 #ifndef BASE_TIMELINE_H
 #define BASE_TIMELINE_H
 
+#include "base/buffer.h"
+#include "holdfast.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -76,6 +79,16 @@ bool timeline_note(struct timeline *timeline, const struct timeline_hold *hold);
 void timeline_begin_look(struct timeline *timeline);
 bool timeline_see(struct timeline *timeline, const struct timeline_hold *hold);
 void timeline_end_look(struct timeline *timeline, uint64_t next_token, int64_t at_ms);
+
+/* ---- Tables -------------------------------------------------------------------------- */
+
+/* What a table, as hf_locks_show shows it, says about a hold, except for its owner. The texts are
+ * those of the lease. False: it is no hold of this scope, or of one that conflicts with it. */
+bool timeline_read_lease(const struct hf_lease_info *lease, struct timeline_hold *ret_hold);
+
+/* Appends who broke a lease, and why, as an audit entry of the table says. Returns the token of the
+ * lease; 0: the entry is about something else. */
+uint64_t timeline_read_audit(const char *json, struct buffer *by, struct buffer *why);
 
 /* ---- What is known ------------------------------------------------------------------- */
 

@@ -66,7 +66,7 @@ MISTAKES = [
      "holdfast: ls: INVALID: unknown command 'ls'; 'holdfast locks ls' lists locks, 'holdfast "
      "key ls' keys, 'holdfast store ls' objects"),
     ("holdfast locks", "INVALID",
-     "holdfast: locks: INVALID: a subcommand is missing: ls, show, break, watch"),
+     "holdfast: locks: INVALID: a subcommand is missing: ls, show, break, watch, timeline"),
     ("holdfast locks lst", "INVALID",
      "holdfast: locks lst: INVALID: unknown command 'locks lst'; did you mean 'locks ls'?"),
     ("holdfast completion tcsh", "INVALID",

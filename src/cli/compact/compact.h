@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compact.h: declarations that the `compact` commands share. partition.c opens a partition, and
- * implements create, set and the manual operations; show.c implements plan, ls and status. The
- * other files are named after their commands. */
+ * implements create, set and the manual operations; show.c implements plan, ls and status,
+ * and picture.c status --svg. The other files are named after their commands. */
 #ifndef CLI_COMPACT_COMPACT_H
 #define CLI_COMPACT_COMPACT_H
 
@@ -26,6 +26,9 @@ const char *scratch_folder(struct cli *cli);
  * bucket may run on this machine. The limits on those programs are left unset. The list is valid as
  * long as the cli. */
 enum hf_status take_allow_exec(struct cli *cli, struct hf_compact_options *options);
+
+/* Writes the levels of the partition as a picture: `compact status --svg`. */
+enum hf_status picture_levels(struct cli *cli, struct view partition);
 
 extern const struct field settings_record[]; /* struct hf_compact_settings */
 extern const struct field chunk_record[];    /* struct hf_chunk_info */

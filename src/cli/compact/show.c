@@ -230,8 +230,12 @@ enum hf_status run_compact_status(struct cli *cli)
                              .status = HF_COMPACT_STATUS,
                              .settings = HF_COMPACT_SETTINGS };
     enum hf_status status = take_allow_exec(cli, &options);
+    if (status == HF_OK && cli_given(cli, "svg") && cli->json)
+        status = cli_invalid(cli, "use either --svg or --json");
     if (status == HF_OK)
         status = cli_open_partition(cli, &options);
+    if (status == HF_OK && cli_given(cli, "svg"))
+        return picture_levels(cli, view.partition);
     if (status == HF_OK)
         status = read_overview(&view);
     if (status == HF_OK || (cli->reported && view.status.catalogs > 0))

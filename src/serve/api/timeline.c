@@ -6,8 +6,6 @@
  * lists the leases that are held, and the latest that have ended. */
 #include "serve/api/exchange.h"
 
-#include "base/json.h"
-
 #define LOOK_EVERY     SPAN_MS(500)
 #define SIGHTS_MAX     1000
 #define TIMELINE_LIMIT 1000
@@ -81,47 +79,17 @@ static const char *sight_text(struct timeline_sight *sight, const char *text)
     return copy.data;
 }
 
-static enum timeline_end end_by_state(enum hf_lease_state state)
-{
-    switch (state) {
-    case HF_LEASE_COMPLETED:
-    case HF_LEASE_FAILED:
-    case HF_LEASE_RELEASED: return TIMELINE_RELEASE;
-    case HF_LEASE_EXPIRED: return TIMELINE_EXPIRY;
-    case HF_LEASE_BROKEN: return TIMELINE_BREAK;
-    case HF_LEASE_ACTIVE:
-    case HF_LEASE_OVERDUE:
-    case HF_LEASE_OVER:
-    case HF_LEASE_WAITING:
-    case HF_LEASE_STATE_COUNT:
-    default: return TIMELINE_HELD;
-    }
-}
-
 static bool add_sight(void *argument, const struct hf_lease_info *lease)
 {
     struct timeline_sight *sight = argument;
-    bool of_scope = lease->relation == HF_RELATION_OF_SCOPE;
-    if (lease->place > 0 || lease->barrier || lease->relation == HF_RELATION_NONE)
+    struct timeline_hold *hold = &sight->holds[sight->count];
+    if (!timeline_read_lease(lease, hold))
         return true;
-    struct timeline_hold *hold = &sight->holds[sight->count++];
-    enum timeline_end end = end_by_state(lease->state);
-    *hold = (struct timeline_hold){
-        .token = lease->token,
-        .began = { lease->acquired_at_ms, TIMELINE_OTHERS_CLOCK },
-        .end = end,
-        /* A lease on another scope may overlap with others of the kind. */
-        .exclusive = lease->mode == HF_EXCLUSIVE && of_scope,
-        .mode = hf_mode_name(lease->mode),
-        .owner = owner_text(sight->arena, lease->note, lease->holder),
-        .holder = sight_text(sight, lease->holder),
-    };
-    if (end == TIMELINE_HELD)
-        hold->expires_ms = lease->ends_at_ms;
-    else
-        hold->ended = (struct timeline_time){ lease->ends_at_ms, TIMELINE_OTHERS_CLOCK };
-    if (!of_scope && lease->scope_count > 0)
-        hold->scope = sight_text(sight, lease->scopes[0]);
+    sight->count++;
+    hold->owner = owner_text(sight->arena, lease->note, lease->holder);
+    hold->holder = sight_text(sight, hold->holder);
+    if (hold->scope)
+        hold->scope = sight_text(sight, hold->scope);
     sight->failed = sight->failed || !hold->owner;
     return sight->count < SIGHTS_MAX && !sight->failed;
 }
@@ -130,21 +98,8 @@ static bool add_sight(void *argument, const struct hf_lease_info *lease)
 static bool add_break(void *argument, const char *json)
 {
     struct timeline_sight *sight = argument;
-    struct json_reader reader = json_read(view_of(json));
-    struct json_text name, value;
     struct buffer by = BUFFER_INIT(4096), why = BUFFER_INIT(16384);
-    uint64_t token = 0;
-    bool entered = json_enter_object(&reader);
-    while (entered && json_next_pair(&reader, &name, &value)) {
-        if (json_text_is(&name, VIEW("token")) && value.kind == JSON_KIND_NUMBER) {
-            struct json_reader number = json_read(value.text);
-            json_take_u64(&number, UINT64_MAX, &token);
-        } else if (json_text_is(&name, VIEW("by")) && value.kind == JSON_KIND_STRING) {
-            json_unescape(value.text, &by);
-        } else if (json_text_is(&name, VIEW("why")) && value.kind == JSON_KIND_STRING) {
-            json_unescape(value.text, &why);
-        }
-    }
+    uint64_t token = timeline_read_audit(json, &by, &why);
     for (size_t i = 0; i < sight->count; i++)
         if (sight->holds[i].token == token && sight->holds[i].end == TIMELINE_BREAK) {
             sight->holds[i].by = sight_text(sight, by.failed ? "" : buffer_text(&by));
