@@ -181,7 +181,8 @@ PACKAGE_OF = {
 SKIPPED_FOLDERS = {"node_modules", "__pycache__", "corpus", ".git", "seeds", "evidence"}
 TEXT_FOLDERS = ["include", "src", "sim", "tests", "fuzz", "bench", "bindings", "examples", "tools", "docs", ".ci",
                 "packaging", "man"]
-TEXT_ENDINGS = (".c", ".h", ".py", ".sh", ".md", ".build", ".txt", ".yml", ".json", ".in", ".pml")
+TEXT_ENDINGS = (".c", ".h", ".py", ".sh", ".md", ".build", ".txt", ".yml", ".json", ".in", ".pml", ".js", ".mjs", ".css",
+                ".html")
 
 
 # A comment, a string or a character constant. One that does not end ends with its line.

@@ -11,16 +11,21 @@ export const token = {
   set: (text) => (text ? sessionStorage.setItem(TOKEN, text) : sessionStorage.removeItem(TOKEN)),
 };
 
-const credentials = () => (token.get() ? { Authorization: `Bearer ${token.get()}` } : {});
+const credentials = (sent) => (sent ? { Authorization: `Bearer ${sent}` } : {});
 
-/** What the server refused: its status, its word for programs, and its sentence for people. */
+/** What the server refused: its status, its word for programs, its sentence for people, and the
+ * token that was sent. */
 export class Refusal extends Error {
-  constructor(status, said) {
+  constructor(status, said, sent) {
     super(said?.detail ?? `the server answered with status ${status}`);
     this.status = status;
     this.word = said?.error ?? '';
+    this.token = sent;
   }
 }
+
+const refusal = async (reply, sent) =>
+  new Refusal(reply.status, await reply.json().catch(() => null), sent);
 
 function address(route, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
@@ -28,14 +33,20 @@ function address(route, query = {}) {
 }
 
 async function send(route, { query, body, signal } = {}) {
-  const options = { headers: credentials(), signal, cache: 'no-store', credentials: 'same-origin' };
+  const sent = token.get();
+  const options = {
+    headers: credentials(sent),
+    signal,
+    cache: 'no-store',
+    credentials: 'same-origin',
+  };
   if (body !== undefined) {
     options.method = 'POST';
     options.headers['Content-Type'] = 'application/json';
     options.body = JSON.stringify(body);
   }
   const reply = await fetch(address(route, query), options);
-  if (!reply.ok) throw new Refusal(reply.status, await reply.json().catch(() => null));
+  if (!reply.ok) throw await refusal(reply, sent);
   return reply;
 }
 
@@ -131,13 +142,14 @@ export class EventStream {
   }
 
   async #connect() {
+    const sent = token.get();
     this.lastHeard = performance.now();
     const reply = await fetch(address('/v1/events', { namespace: this.#namespace }), {
-      headers: { ...credentials(), ...(this.#last ? { 'Last-Event-ID': this.#last } : {}) },
+      headers: { ...credentials(sent), ...(this.#last ? { 'Last-Event-ID': this.#last } : {}) },
       signal: this.#abort.signal,
       cache: 'no-store',
     });
-    if (!reply.ok) throw new Refusal(reply.status, await reply.json().catch(() => null));
+    if (!reply.ok) throw await refusal(reply, sent);
     this.#failures = 0;
     this.state({ name: 'live' });
     await readEvents(

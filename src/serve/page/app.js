@@ -159,6 +159,7 @@ class App {
   /** A call was refused because of the token: asks for another one. True if that was the reason. */
   refused(error) {
     if (!(error instanceof Refusal) || error.status !== 401) return false;
+    if (error.token !== token.get()) return true; // another one has been given since
     this.#askForToken(
       token.get()
         ? 'The server does not know this token.'
@@ -296,9 +297,9 @@ class App {
         ['Token', `#${lease.token}`],
       ],
       what:
-        'Its lease ends now, and the next client in the queue gets the lock. The owner is not told: ' +
-        'it learns this with its next renewal, and may still be at work until then. The reason is ' +
-        'recorded in the store.',
+        'Its lease ends now, and the next client in the queue gets the lock. The owner is not ' +
+        'told: it learns this with its next renewal, and may still be at work until then. The ' +
+        'reason is recorded in the store.',
       act: async (reason) => {
         await call('/v1/locks/break', {
           body: {
@@ -317,8 +318,9 @@ class App {
   #askForToken(why) {
     const dialog = byId('token-dialog');
     setText(byId('token-why'), why);
+    if (dialog.open) return;
     byId('token').value = '';
-    if (!dialog.open) dialog.showModal();
+    dialog.showModal();
   }
 
   // ---- Words for screen readers: few
@@ -383,7 +385,8 @@ class App {
     byId('namespace').addEventListener('change', (event) => {
       const ns = event.target.value.trim() || 'default';
       const [path] = location.hash.replace(/^#\/?/, '').split('?');
-      location.hash = `#/${path || 'locks'}${ns === 'default' ? '' : `?ns=${encodeURIComponent(ns)}`}`;
+      const query = ns === 'default' ? '' : `?ns=${encodeURIComponent(ns)}`;
+      location.hash = `#/${path || 'locks'}${query}`;
     });
     byId('token-form').addEventListener('submit', (event) => {
       event.preventDefault();

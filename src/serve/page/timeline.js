@@ -243,28 +243,20 @@ export class TimelineView extends PolledView {
   }
 
   #summary({ holds, now_ms: now, waiters = [] }) {
-    const current = holds.filter((hold) => !hold.ended);
-    const names = this.app.locks.queue(this.scope);
-    const queue = names.length > 0 ? names : waiters.map((waiter) => waiter.owner);
-    const who =
-      current.length === 0
-        ? 'Nobody holds it.'
-        : `${current
-            .map(
-              (hold) =>
-                `${hold.owner} has held it for ${duration(now - hold.began_ms)}, with token #${hold.fencing_token}`,
-            )
-            .join('; ')}.`;
+    const current = holds
+      .filter((hold) => !hold.ended)
+      .map(({ owner, began_ms: began, fencing_token: token }) => {
+        return `${owner} has held it for ${duration(now - began)}, with token #${token}`;
+      });
+    const known = this.app.locks.queue(this.scope);
+    const queue = known.length > 0 ? known : waiters.map((waiter) => waiter.owner);
+    const names = queue.slice(0, 5).join(', ') + (queue.length > 5 ? ' …' : '');
     return element(
       'p',
       { class: 'answer' },
       element('strong', {}, scopeName(this.scope)),
-      ' ',
-      who,
-      queue.length > 0
-        ? ` ${plural(queue.length, 'client')} waiting: ${queue.slice(0, 5).join(', ')}` +
-            `${queue.length > 5 ? ' …' : ''}.`
-        : '',
+      current.length === 0 ? ' Nobody holds it.' : ` ${current.join('; ')}.`,
+      queue.length === 0 ? '' : ` ${plural(queue.length, 'client')} waiting: ${names}.`,
     );
   }
 

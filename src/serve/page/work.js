@@ -410,7 +410,7 @@ export class IndexView extends PolledView {
         tile('Inbox', plural(status.entries, 'entry', 'entries'), {
           note: bytes(status.entry_bytes),
         }),
-        tile('Oldest entry', oldest ?? '–', { note: oldest ? 'has waited' : 'the inbox is empty' }),
+        tile('Oldest entry', oldest ?? '–', { note: oldest ? 'has waited' : 'it is empty' }),
         tile('Shards', number(status.shards), { note: bytes(status.shard_bytes) }),
         tile('Records', number(status.records), { note: 'as last counted' }),
         tile('Set aside', number(status.set_aside), { tone: status.set_aside > 0 ? 'warn' : '' }),
