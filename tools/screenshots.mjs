@@ -82,30 +82,35 @@ async function makeHistory() {
 }
 
 const KEYS = [
-  ['backup/orders-db', 'backup@node-2', 120],
-  ['backup/users-db', 'backup@node-1', 120],
-  ['billing/close-month', 'billing-worker-3', 600],
-  ['cache/warm', 'edge-4', 14],
-  ['cron/rotate-logs', 'cron@node-3', 25],
-  ['images/resize/2291', 'resizer-11', 40],
-  ['images/resize/2292', 'resizer-4', 40],
-  ['index/products', 'indexer-1', 90],
-  ['mail/digest', 'mailer-2', 300],
   ['migrate/schema-48', 'ada@laptop', 900],
+  ['billing/close-month', 'billing-worker-3', 600],
+  ['backup/users-db', 'backup@node-1', 120],
+  ['backup/orders-db', 'backup@node-2', 120],
   ['report/weekly', 'reports', 180],
+  ['mail/digest', 'mailer-2', 300],
+  ['index/products', 'indexer-1', 90],
+  ['images/resize/2291', 'resizer-11', 50],
+  ['images/resize/2292', 'resizer-4', 40],
+  ['cron/rotate-logs', 'cron@node-3', 28],
+  ['cache/warm', 'edge-4', 14],
 ];
 
+/** They do not all begin at the same time. */
 async function makeLocks() {
-  for (const [key, owner, ttl] of KEYS) await acquire(key, owner, ttl);
-  for (const owner of ['ci-7', 'ci-14', 'ci-15']) acquire('deploy/production', owner, 60, 120);
+  for (const [key, owner, ttl] of KEYS) {
+    await acquire(key, owner, ttl);
+    await sleep(2800);
+  }
+  const photos = { scope: 'tree:/srv/photos/2026', owner: 'sync', ttl_ms: 70_000 };
+  await send('/v1/acquire', { ...photos, block_seconds: -1, mode: 'shared' });
+}
+
+async function makeWaiters() {
+  for (const owner of ['ci-7', 'ci-14', 'ci-15']) {
+    acquire('deploy/production', owner, 60, 120);
+    await sleep(100);
+  }
   acquire('migrate/schema-48', 'api-deployer', 60, 120);
-  await send('/v1/acquire', {
-    scope: 'tree:/srv/photos/2026',
-    owner: 'sync',
-    ttl_ms: 70_000,
-    block_seconds: -1,
-    mode: 'shared',
-  });
 }
 
 // ---- A terminal
@@ -217,8 +222,8 @@ try {
   const watcher = await browser.newPage(); // the timeline is kept from the first look on
   await watcher.goto(`${url}/#/timeline/named:deploy%2Fproduction`);
   await sleep(1000);
-  await makeHistory();
-  await makeLocks();
+  await Promise.all([makeHistory(), makeLocks()]);
+  await makeWaiters();
   await picture('dashboard-light.png', { address: '/#/locks', colorScheme: 'light' });
   await picture('dashboard-dark.png', {
     address: '/#/timeline/named:deploy%2Fproduction',

@@ -167,7 +167,7 @@ export class SweeperView extends PolledView {
     if (sum(runs.map(([, count]) => count)) === 0)
       return [
         empty(
-          'This server has not swept yet. It does after 5 minutes without a request (--idle-grace).',
+          'This server has not swept yet. It does after 5 minutes without requests (--idle-grace).',
         ),
       ];
     return [
