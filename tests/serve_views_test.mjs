@@ -184,6 +184,33 @@ test('chunks are listed, the largest first, and merges with what they did', asyn
   await refused(main, 404, 'not_found', '/v1/compact/chunks?partition=none');
 });
 
+test('partitions, groups and shards are listed', async () => {
+  const { partitions, more } = await ok(main, '/v1/compact/list');
+  assert.deepEqual([partitions, more], [['default', 'pictures'], false]);
+  assert.deepEqual((await ok(main, '/v1/elect/groups')).groups, []);
+  await ok(main, '/v1/elect/campaign', { group: 'builders', name: 'anna' });
+  assert.deepEqual((await ok(main, '/v1/elect/groups')).groups, ['builders']);
+  const index = 'hosts';
+  await refused(main, 404, 'not_found', `/v1/index/shards?index=${index}`);
+  await refused(main, 400, 'invalid', '/v1/index/shards');
+  await refused(main, 400, 'invalid', '/v1/index/shards?index=..%2Fx');
+  holdfast('index', 'create', '--fields', 'host,at', '--key', 'host', '--time', 'at', '--digits',
+    '1', index);
+  for (const host of ['a', 'b', 'c'])
+    await ok(main, '/v1/index/put', { index, record: { host: host.repeat(50), at: '1' } });
+  assert.equal((await ok(main, `/v1/index/shards?index=${index}`)).count, 0);
+  await ok(main, '/v1/index/compile', { index });
+  const { shards, count, bytes } = await ok(main, `/v1/index/shards?index=${index}`);
+  assert.ok(count > 0 && count <= 3 && shards.length === count);
+  assert.ok(shards.every((shard, i) => /^[0-9a-f]$/.test(shard.shard) && shard.bytes > 50 &&
+    (i === 0 || shard.bytes <= shards[i - 1].bytes)));
+  assert.equal(shards.reduce((sum, shard) => sum + shard.bytes, 0), bytes);
+  for (const route of ['/v1/compact/list', '/v1/elect/groups', `/v1/index/shards?index=${index}`]) {
+    await ok(guarded, route, undefined, as('viewer'));
+    await refused(guarded, 403, 'forbidden', route, undefined, as('jobs'));
+  }
+});
+
 // ---- Timelines
 
 const timeline = (server, key, more = '') => ok(server, `/v1/timeline?key=${key}${more}`);

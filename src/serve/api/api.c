@@ -421,7 +421,7 @@ static void leave_space(struct exchange *exchange)
 static const struct route *const route_lists[] = {
     lease_routes, key_routes,      lock_routes,   txn_routes,    compact_routes,
     index_routes, elect_routes,    server_routes, figure_routes, event_routes,
-    view_routes,  timeline_routes, page_routes
+    view_routes,  timeline_routes, name_routes,   page_routes
 };
 
 #define ROUTE_LISTS (sizeof route_lists / sizeof route_lists[0])

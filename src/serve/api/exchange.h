@@ -138,6 +138,7 @@ extern const struct route figure_routes[];
 extern const struct route event_routes[];
 extern const struct route view_routes[];
 extern const struct route timeline_routes[];
+extern const struct route name_routes[];
 extern const struct route page_routes[];
 
 /* ---- What is recorded ---------------------------------------------------------------- */
