@@ -4,6 +4,7 @@
  * serve_http_test.py. */
 #include "alloc.h"
 #include "base/check.h"
+#include "base/instant.h"
 #include "serve/http/message.h"
 #include "serve/http/reply.h"
 #include "test.h"
@@ -152,10 +153,10 @@ static void names_are_compared_without_case_but_exactly(void **state)
 static void a_date_is_written_as_http_wants_it(void **state)
 {
     (void)state;
-    char text[REPLY_DATE_MAX];
-    reply_date((struct wall_time){ INT64_C(784111777) * 1000000 }, text);
+    char text[HTTP_DATE_MAX];
+    http_date_text((struct wall_time){ INT64_C(784111777) * 1000000 }, text);
     assert_string_equal(text, "Sun, 06 Nov 1994 08:49:37 GMT");
-    reply_date((struct wall_time){ 0 }, text);
+    http_date_text((struct wall_time){ 0 }, text);
     assert_string_equal(text, "Thu, 01 Jan 1970 00:00:00 GMT");
 }
 

@@ -5,6 +5,8 @@
 
 #include "base/word.h"
 
+#include <stdio.h>
+
 #define ATTO_OF_S UINT64_C(1000000000000000000)
 
 /* The eight bytes from `at` on, with zeros after the end of the text. */
@@ -329,4 +331,16 @@ void instant_bytes(struct instant instant, char bytes[INSTANT_BYTES])
     uint64_t words[] = { (uint64_t)instant.s ^ UINT64_C(1) << 63, instant.atto };
     for (size_t i = 0; i < INSTANT_BYTES; i++)
         bytes[i] = (char)(words[i / 8] >> (56 - 8 * (i % 8)));
+}
+
+void http_date_text(struct wall_time time, char text[HTTP_DATE_MAX])
+{
+    static const char days[] = "ThuFriSatSunMonTueWed";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    int64_t s = time.us > 0 ? time.us / 1000000 : 0;
+    struct date date = date_of_days(s / 86400);
+    unsigned second = (unsigned)(s % 86400);
+    snprintf(text, HTTP_DATE_MAX, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT",
+             days + s / 86400 % 7 * 3, date.day, months + (date.month - 1) * 3, date.year,
+             second / 3600, second / 60 % 60, second % 60);
 }

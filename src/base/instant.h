@@ -3,6 +3,7 @@
 #ifndef BASE_INSTANT_H
 #define BASE_INSTANT_H
 
+#include "base/moment.h"
 #include "base/view.h"
 
 #include <stdint.h>
@@ -77,5 +78,9 @@ struct date {
 };
 int64_t days_of_date(struct date date);
 struct date date_of_days(int64_t days);
+
+/* A date of HTTP: "Tue, 17 Nov 2026 22:40:00 GMT". */
+#define HTTP_DATE_MAX 40
+void http_date_text(struct wall_time time, char text[HTTP_DATE_MAX]);
 
 #endif

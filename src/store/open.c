@@ -23,6 +23,7 @@ static const struct backend backends[] = {
     { "sqlite", "sqlite:FILE", sqlite_store_open, true, sqlite_default_path },
     { "dir", "dir:PATH", dir_store_open, true, NULL },
     { "s3", "s3://BUCKET/PREFIX", s3_store_open, false, NULL },
+    { "azure", "azure://ACCOUNT/CONTAINER", azure_store_open, false, NULL },
     { "http", "http://HOST:PORT", server_store_open, false, NULL },
     { "https", "https://HOST:PORT", server_store_open, false, NULL },
     { "unix", "unix:PATH", server_store_open, false, NULL },
@@ -38,7 +39,7 @@ static const struct backend *find_backend(struct view scheme)
     return NULL;
 }
 
-/* "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:" */
+/* "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, azure://ACCOUNT/CONTAINER or mem:" */
 static const char *all_forms(char *text, size_t size)
 {
     size_t used = 0;
@@ -55,7 +56,7 @@ static enum hf_status parse_store_url(struct view text, struct url *ret_url,
                                       const struct backend **ret_backend,
                                       struct hf_error *error)
 {
-    char forms[160];
+    char forms[200];
     struct view scheme = view_first(text, view_find(text, ':'));
     if (scheme.size == text.size)
         return error_set(error, HF_INVALID, "'%.*s' is not the URL of a store: use %s",

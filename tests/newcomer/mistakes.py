@@ -174,12 +174,12 @@ MISTAKES = [
      "such as s3://BUCKET/PREFIX, or unset it for your local store"),
     ("HOLDFAST_STORE=/srv/jobs holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: '/srv/jobs' is not the URL of a store: use "
-     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, http://HOST:PORT, https://HOST:PORT, unix:PATH or "
-     "mem:"),
+     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, azure://ACCOUNT/CONTAINER, http://HOST:PORT, "
+     "https://HOST:PORT, unix:PATH or mem:"),
     ("HOLDFAST_STORE=gs://bucket/x holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: unknown kind of store 'gs:': use "
-     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, http://HOST:PORT, https://HOST:PORT, unix:PATH or "
-     "mem:"),
+     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, azure://ACCOUNT/CONTAINER, http://HOST:PORT, "
+     "https://HOST:PORT, unix:PATH or mem:"),
     ("HOLDFAST_STORE=s3:bucket holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: the URL names no bucket: use s3://BUCKET/PREFIX"),
     ("HOLDFAST_STORE=s3://b/x holdfast locks ls", "INVALID",
@@ -195,6 +195,16 @@ MISTAKES = [
      "--store 's3://bucket/x?endpoint=localhost:9000'", "INVALID",
      "holdfast: locks ls: INVALID: 'localhost:9000' is not an endpoint: use "
      "https://s3.example.com or http://127.0.0.1:7480"),
+    ("HOLDFAST_STORE=azure://account holdfast locks ls", "INVALID",
+     "holdfast: locks ls: INVALID: the URL names no container: use azure://ACCOUNT/CONTAINER/PREFIX"),
+    ("HOLDFAST_STORE=azure://My_Account/data holdfast locks ls", "INVALID",
+     "holdfast: locks ls: INVALID: 'My_Account' is not an account name: use "
+     "azure://ACCOUNT/CONTAINER/PREFIX; an account name has 3 to 24 lower-case letters and digits"),
+    ("AZURE_POD_IDENTITY_AUTHORITY_HOST=http://127.0.0.1:1 "
+     "HOLDFAST_STORE=azure://account/data holdfast run deploy -- true", "DENIED",
+     "holdfast: run deploy: DENIED: no credentials were found: set AZURE_STORAGE_KEY, "
+     "AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, or give the machine a managed "
+     "identity"),
     ("HOLDFAST_STORE=sqlite:typo.db holdfast locks ls", "NOT_FOUND",
      "holdfast: locks ls: NOT_FOUND: there is no store at '~/typo.db'; check the name (the "
      "first command that writes, such as 'holdfast run', creates the store)"),

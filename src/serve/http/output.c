@@ -6,6 +6,7 @@
 #include "serve/http/http_inside.h"
 
 #include "base/check.h"
+#include "base/instant.h"
 #include "env/env.h"
 #include "serve/http/reply.h"
 
@@ -189,7 +190,7 @@ static struct view output_date(struct http_server *server)
     uint64_t now = uv_now(server->loop);
     if (now >= server->date_at) {
         struct wall_time wall = env_wall(server->env);
-        reply_date(wall, server->date);
+        http_date_text(wall, server->date);
         server->date_at = now + 1000 - (uint64_t)(wall.us / 1000 % 1000);
     }
     return view_of(server->date);

@@ -2,8 +2,6 @@
 /* reply.c: the head of a reply as bytes. */
 #include "serve/http/reply.h"
 
-#include "base/instant.h"
-
 #include <stdio.h>
 
 static const struct {
@@ -105,16 +103,4 @@ bool reply_append_head(struct buffer *out, const struct reply_head *head)
     else if (head->minor == 0)
         reply_append_line(out, "Connection", VIEW("keep-alive"));
     return buffer_append(out, VIEW("\r\n")) && !out->failed;
-}
-
-void reply_date(struct wall_time time, char text[REPLY_DATE_MAX])
-{
-    static const char days[] = "ThuFriSatSunMonTueWed";
-    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    int64_t s = time.us > 0 ? time.us / 1000000 : 0;
-    struct date date = date_of_days(s / 86400);
-    unsigned second = (unsigned)(s % 86400);
-    snprintf(text, REPLY_DATE_MAX, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT",
-             days + s / 86400 % 7 * 3, date.day, months + (date.month - 1) * 3, date.year,
-             second / 3600, second / 60 % 60, second % 60);
 }

@@ -31,8 +31,4 @@ bool reply_has_body(int status);
 /* "OK", "Not Found"; "Unknown" for a status that has no words here. */
 const char *reply_reason(int status);
 
-/* "Tue, 17 Nov 2026 22:40:00 GMT". */
-#define REPLY_DATE_MAX 40
-void reply_date(struct wall_time time, char text[REPLY_DATE_MAX]);
-
 #endif

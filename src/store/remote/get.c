@@ -33,6 +33,9 @@ static enum hf_status check_reply_headers(struct reading *reading,
         return error_set(&call->error, HF_CORRUPT, "the store sent an object without a length");
     if (reading->range[0] && reply->status != 206)
         return error_set(&call->error, HF_UNSUPPORTED, "the store ignores ranges");
+    if (reading->range[0] && reply->past_end)
+        return error_set(&call->error, HF_INVALID,
+                         "the range starts after the end of the object");
     if (reading->range[0] &&
         (!reply->has_range || reply->range_start != call->offset + reading->arrived))
         return error_set(&call->error, HF_CORRUPT,

@@ -310,7 +310,7 @@ static bool name_is(struct view name, const char *wanted)
 /* The last second of the year 9999. */
 #define DATE_SECONDS_MAX INT64_C(253402300799)
 
-static bool read_date(struct view text, struct wall_time *ret_time)
+bool http_read_date(struct view text, struct wall_time *ret_time)
 {
     char date[64];
     snprintf(date, sizeof date, "%.*s", VIEW_ARGS(view_first(text, sizeof date - 1)));
@@ -338,10 +338,11 @@ static void read_content_range(struct http_reply *reply, struct view text)
         end = view_from(end, 6);
     struct view start = view_cut(&end, '-');
     uint64_t first, last, size;
-    reply->has_range = parse_u64(start, OBJECT_BYTES_MAX, &first, &error) == HF_OK &&
-                       parse_u64(end, OBJECT_BYTES_MAX, &last, &error) == HF_OK &&
-                       parse_u64(total, OBJECT_BYTES_MAX, &size, &error) == HF_OK &&
-                       first <= last && last < size;
+    bool readable = parse_u64(start, OBJECT_BYTES_MAX, &first, &error) == HF_OK &&
+                    parse_u64(end, OBJECT_BYTES_MAX, &last, &error) == HF_OK &&
+                    parse_u64(total, OBJECT_BYTES_MAX, &size, &error) == HF_OK;
+    reply->has_range = readable && first <= last && last < size;
+    reply->past_end = readable && first == size && last + 1 == first;
     reply->range_start = reply->has_range ? first : 0;
     reply->range_total = reply->has_range ? size : 0;
 }
@@ -370,13 +371,13 @@ static void store_header(struct http_reply *reply, struct view name, struct view
     if (name_is(name, "etag"))
         etag_set(&reply->etag, http_unquoted(value));
     else if (name_is(name, "date"))
-        reply->has_date = read_date(value, &reply->date);
+        reply->has_date = http_read_date(value, &reply->date);
     else if (name_is(name, "age"))
         reply->has_age = true;
-    else if (name_is(name, "x-amz-version-id"))
+    else if (name_is(name, "x-amz-version-id") || name_is(name, "x-ms-version-id"))
         reply->has_version = true;
     else if (name_is(name, "last-modified"))
-        read_date(value, &reply->modified);
+        http_read_date(value, &reply->modified);
     else if (name_is(name, "content-length"))
         read_length(reply, value);
     else if (name_is(name, "transfer-encoding"))
@@ -399,7 +400,7 @@ static void clear_headers(struct http_reply *reply)
 {
     reply->etag.size = 0;
     reply->has_date = reply->has_age = reply->has_length = reply->has_range = false;
-    reply->chunked = reply->whole_headers = reply->has_version = false;
+    reply->chunked = reply->whole_headers = reply->has_version = reply->past_end = false;
     reply->length = reply->range_start = reply->range_total = 0;
     reply->key_version = reply->token = 0;
     reply->modified = (struct wall_time){ 0 };

@@ -89,7 +89,8 @@ struct http_reply {
     struct etag etag; /* without its quotes */
     bool has_date;
     bool has_age;
-    bool has_version; /* x-amz-version-id: the bucket has, or had, versioning */
+    bool
+        has_version; /* x-amz-version-id, x-ms-version-id: the bucket has, or had, versioning */
     struct wall_time date;
     struct wall_time modified;
     bool whole_headers; /* all headers arrived, up to the empty line */
@@ -99,6 +100,7 @@ struct http_reply {
     bool has_range;       /* Content-Range: */
     uint64_t range_start; /* where this body begins in the object */
     uint64_t range_total; /* of the whole object */
+    bool past_end;        /* Content-Range: an empty range at the end (Azurite sends such) */
     char region[40];
     char location[160];
     char mark[40];               /* HTTP_MARK_HEADER */
@@ -111,6 +113,9 @@ struct http_reply {
 
 /* Removes the quotes around a string, if any. */
 struct view http_unquoted(struct view text);
+
+/* Parses a date of HTTP. Call it only after http_pool_open, which loads the date parser. */
+bool http_read_date(struct view text, struct wall_time *ret_time);
 
 /* Parses one line of a reply. Call it only after http_pool_open, which loads the date parser. */
 void http_reply_line(struct http_reply *reply, struct view line);

@@ -160,11 +160,13 @@ enum hf_status remote_set_limits(struct remote_store *remote, const struct url *
     return HF_OK;
 }
 
-const char *remote_ca_file(const struct url *url, char space[URL_BYTES_MAX + 1])
+const char *remote_ca_file(const struct url *url, const char *variable,
+                           char space[URL_BYTES_MAX + 1])
 {
+    static const char common[] = "SSL_CERT_FILE";
     struct view ca = url_parameter(url, "ca");
     if (!ca.data)
-        return remote_variable("AWS_CA_BUNDLE", "SSL_CERT_FILE");
+        return variable ? remote_variable(variable, common) : remote_variable(common, NULL);
     snprintf(space, URL_BYTES_MAX + 1, "%.*s", VIEW_ARGS(ca));
     return space[0] ? space : NULL;
 }

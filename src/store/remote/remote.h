@@ -81,9 +81,10 @@ enum hf_status remote_set_endpoint(struct remote_store *remote, struct view endp
 enum hf_status remote_set_limits(struct remote_store *remote, const struct url *url,
                                  struct hf_error *error);
 
-/* The file with certificates: ca= of the URL, copied to `space`, or an environment variable; NULL:
- * those of the system. */
-const char *remote_ca_file(const struct url *url, char space[URL_BYTES_MAX + 1]);
+/* The file with certificates: ca= of the URL, copied to `space`, or that of an environment
+ * variable: this one, which may be NULL, or SSL_CERT_FILE. NULL: those of the system. */
+const char *remote_ca_file(const struct url *url, const char *variable,
+                           char space[URL_BYTES_MAX + 1]);
 
 /* Makes a store of what the functions above have set. */
 enum hf_status remote_init(struct remote_store *remote, const char *ca_file,

@@ -29,10 +29,17 @@ bool xml_is_in(const struct xml_parse *parse, const char *parent, const char *na
            strcmp(xml_name_above(parse, 1), parent) == 0;
 }
 
+struct view xml_attribute(const struct xml_parse *parse, const char *name)
+{
+    for (const char **at = parse->attributes; at && at[0]; at += 2)
+        if (strcmp(at[0], name) == 0)
+            return view_of(at[1]);
+    return (struct view){ NULL, 0 };
+}
+
 static void on_start(void *argument, const char *name, const char **attributes)
 {
     struct xml_parse *parse = argument;
-    (void)attributes;
     if (parse->why)
         return;
     if (parse->depth == XML_DEPTH_MAX || ++parse->elements > ELEMENTS_MAX) {
@@ -43,8 +50,10 @@ static void on_start(void *argument, const char *name, const char **attributes)
     memcpy(parse->names[parse->depth], name, size);
     parse->names[parse->depth++][size] = '\0';
     buffer_clear(&parse->text);
+    parse->attributes = attributes;
     if (parse->opened)
         parse->opened(parse);
+    parse->attributes = NULL;
 }
 
 static void on_end(void *argument, const char *name)

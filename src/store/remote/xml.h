@@ -22,7 +22,8 @@ struct xml_parse {
     size_t depth;
     size_t elements;
     struct buffer text;
-    const char *why; /* set: parsing has stopped */
+    const char **attributes; /* of the element that `opened` is called for */
+    const char *why;         /* set: parsing has stopped */
     void (*opened)(struct xml_parse *parse);
     void (*closing)(
         struct xml_parse *parse); /* for the innermost open element, with its text */
@@ -38,6 +39,9 @@ void xml_stop(struct xml_parse *parse, const char *why);
 
 /* The name of the element `above` levels above the innermost one; empty above the root. */
 const char *xml_name_above(const struct xml_parse *parse, size_t above);
+
+/* In `opened`: the value of an attribute; data is NULL if it is missing. */
+struct view xml_attribute(const struct xml_parse *parse, const char *name);
 
 /* Whether the innermost element has this name and this parent. */
 bool xml_is_in(const struct xml_parse *parse, const char *parent, const char *name);

@@ -232,7 +232,7 @@ static enum hf_status open_connections(struct s3_store *s3, const struct url *ur
                                        struct hf_error *error)
 {
     char ca_space[URL_BYTES_MAX + 1];
-    const char *ca_file = remote_ca_file(url, ca_space);
+    const char *ca_file = remote_ca_file(url, "AWS_CA_BUNDLE", ca_space);
     if (s3_provider_open(s3->remote.base.env, url_parameter(url, "profile"),
                          view_of(s3->region), ca_file, &s3->provider, error) != HF_OK)
         return error->status;

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""azure_test.py: the azure store on Azurite: the probe, credentials, mistakes, copies, the contract of
+all stores, and the race of processes.
+
+Prints TAP. Uses the Azurite of this test run, or starts one (azurite_kit.py). Where the server cannot
+be started that is a failure.
+"""
+
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import azurite_kit
+import tap_kit
+from tap_kit import run_program, tell
+
+HOLDFAST = os.environ["HOLDFAST_PROGRAM"]
+SECONDS = 120  # a command may take this long on a busy machine
+
+
+def holdfast(env, url, *words, **options):
+    return subprocess.run([HOLDFAST, *words, "--store", url], env=env, capture_output=True,
+                          text=True, timeout=SECONDS, **options)
+
+
+def without_key(container, **variables):
+    env = {name: value for name, value in container.environment.items()
+           if name != "AZURE_STORAGE_KEY"}
+    env.update(variables)
+    return env
+
+
+# ---- The probe and credentials ------------------------------------------------------------------
+
+
+def check_probe(container):
+    result = holdfast(container.environment, container.url("probe"), "store", "probe")
+    output = result.stdout + result.stderr
+    tell(result.returncode == 0 and "conditional delete            honoured" in output and
+         "conditional block list        honoured" in output,
+         "the probe accepts Azurite, with conditional deletes and block lists", output)
+
+
+def round_trip(env, url, key):
+    """Whether an object can be put, read, listed and deleted."""
+    done = [holdfast(env, url, "store", "put", key, "-", input="hello"),
+            holdfast(env, url, "store", "get", key),
+            holdfast(env, url, "store", "ls", "-r"),
+            holdfast(env, url, "store", "rm", key)]
+    good = all(result.returncode == 0 for result in done) and done[1].stdout == "hello" and \
+        key in done[2].stdout
+    return good, "\n".join(result.stdout + result.stderr for result in done)
+
+
+def check_credentials(container):
+    url, sas = container.url("credentials"), container.sas()
+    ways = [
+        ("a SAS", {"AZURE_STORAGE_SAS_TOKEN": sas}, url),
+        ("a SAS with a question mark", {"AZURE_STORAGE_SAS_TOKEN": "?" + sas}, url),
+        ("a connection string", {"AZURE_STORAGE_CONNECTION_STRING":
+                                 f"AccountName={azurite_kit.ACCOUNT};AccountKey={azurite_kit.KEY};"
+                                 f"BlobEndpoint={container.azurite.endpoint()}/{azurite_kit.ACCOUNT};"},
+         f"azure://{azurite_kit.ACCOUNT}/{container.name}/credentials"),
+    ]
+    for name, variables, place in ways:
+        good, output = round_trip(without_key(container, **variables), place, "some key/a+b%")
+        tell(good, f"requests are authorized by {name}", output)
+
+
+class Identity(http.server.BaseHTTPRequestHandler):
+    """A stand-in for the endpoint that gives tokens to a machine, and for a store that accepts
+    nothing but these. `tokens` is how many were given; each is valid for `valid` seconds."""
+
+    tokens, valid, asked, objects = 0, 3600, [], []
+
+    def do_GET(self):
+        if self.path.startswith("/metadata/identity/oauth2/token?"):
+            Identity.tokens += 1
+            Identity.asked.append((self.path, self.headers.get("Metadata")))
+            self.answer(200, json.dumps({"access_token": f"secret-token-{Identity.tokens}",
+                                         "expires_in": str(Identity.valid),
+                                         "token_type": "Bearer"}))
+            return
+        Identity.objects.append(self.headers.get("Authorization"))
+        if self.headers.get("Authorization") != f"Bearer secret-token-{Identity.tokens}":
+            self.answer(401, "<?xml version='1.0'?><Error><Code>InvalidAuthenticationInfo</Code>"
+                             f"<Message>not {self.headers.get('Authorization')}</Message></Error>")
+        else:
+            self.answer(200, "hello", ETag='"0x1"')
+
+    def answer(self, status, body, **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *words):
+        pass
+
+
+def check_managed_identity(container):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Identity)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = "http://127.0.0.1:%d" % server.server_address[1]
+    env = without_key(container, AZURE_POD_IDENTITY_AUTHORITY_HOST=endpoint, AZURE_CLIENT_ID="me")
+    url = f"azure://someaccount/some?endpoint={endpoint}"
+    result = holdfast(env, url, "store", "get", "key")
+    path, metadata = Identity.asked[0] if Identity.asked else ("", "")
+    tell(result.returncode == 0 and result.stdout == "hello" and metadata == "true" and
+         "client_id=me" in path and "resource=https%3A%2F%2Fstorage.azure.com%2F" in path,
+         "requests are authorized by a managed identity (a stand-in)",
+         f"{result.stdout}{result.stderr}{Identity.asked}")
+    result = holdfast(dict(env, AZURE_POD_IDENTITY_AUTHORITY_HOST="http://127.0.0.1:1",
+                           AZURE_STORAGE_SAS_TOKEN="sv=1&sig=a-secret-signature"),
+                      url, "store", "get", "key")
+    tell(result.returncode != 0 and "a-secret-signature" not in result.stderr,
+         "a refusal does not show the SAS", result.stderr)
+    server.shutdown()
+    server.server_close()
+
+
+# ---- Mistakes -----------------------------------------------------------------------------------
+
+
+def check_mistakes(container):
+    env, url = container.environment, container.url()
+    endpoint, account = container.azurite.endpoint(), azurite_kit.ACCOUNT
+    wrong_key = "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXk="
+    cases = [
+        ("a URL without a container", env, f"azure://{account}", "names no container"),
+        ("a URL without an account", env, "azure:", "azure://ACCOUNT/CONTAINER"),
+        ("a name that no account has", env, "azure://My_Account/data", "is not an account name"),
+        ("a name that no container has", env, f"azure://{account}/My_Data",
+         "is not a container name"),
+        ("an unknown option", env, url + "&region=eu", "region"),
+        ("a wrong endpoint", env, f"azure://{account}/data?endpoint=ftp://x", "is not an endpoint"),
+        ("a password in the endpoint", env, f"azure://{account}/data?endpoint=https://me:pw@x",
+         "must not contain a user name"),
+        ("no credentials", without_key(container), url, "no credentials were found"),
+        ("a key that is not base64", without_key(container, AZURE_STORAGE_KEY="oops!secret"), url,
+         "AZURE_STORAGE_KEY: the account key is not base64"),
+        ("a SAS without a signature", without_key(container, AZURE_STORAGE_SAS_TOKEN="sv=1"), url,
+         "has no signature"),
+        ("a key for another account", dict(env, AZURE_STORAGE_ACCOUNT="other"), url,
+         "is for the account 'other', but the URL names the account"),
+        ("a wrong key", without_key(container, AZURE_STORAGE_KEY=wrong_key), url,
+         "check the account key"),
+        ("a SAS that may only read", without_key(container,
+                                                 AZURE_STORAGE_SAS_TOKEN=container.sas("r")), url,
+         "may not do this"),
+        ("a SAS that has expired", without_key(container,
+                                               AZURE_STORAGE_SAS_TOKEN=container.sas(seconds=-60)),
+         url, "check the account key or the SAS"),
+        ("a container that does not exist", env, f"azure://{account}/missing?endpoint={endpoint}",
+         "there is no container 'missing' in the account"),
+        ("an account that does not exist", env, f"azure://nobody/data?endpoint={endpoint}",
+         "there is no account 'nobody'"),
+        ("a server that does not answer", env,
+         f"azure://{account}/data?endpoint=http://127.0.0.1:1&timeout=1s", "cannot reach"),
+        ("a key that Azure cannot store", env, url, "no '.' at the end of a key"),
+    ]
+    hidden = [azurite_kit.KEY, wrong_key, "oops!secret", "me:pw", "sig="]
+    for name, variables, place, expected in cases:
+        key = "a./b" if "cannot store" in name else "key"
+        result = holdfast(variables, place, "store", "put", key, "-", input="hello")
+        lines = result.stderr.splitlines()
+        told = [text for text in hidden if text in result.stderr.replace("'sig='", "")]
+        tell(result.returncode != 0 and expected in result.stderr and len(lines) == 1 and not told,
+             f"{name} is told in one sentence", f"{result.returncode} {told}\n{result.stderr}")
+
+
+# ---- Objects ------------------------------------------------------------------------------------
+
+
+def copy(env, source, target):
+    result = subprocess.run([HOLDFAST, "--json", "store", "cp", "-r", "--from", source, "--to",
+                             target], env=env, capture_output=True, text=True, timeout=SECONDS)
+    last = (result.stdout.splitlines() or ["{}"])[-1]
+    return result.returncode, json.loads(last), result.stderr
+
+
+def check_copy(container, scratch):
+    """From plain files to Azurite, on to another prefix there, to SQLite, and back into files."""
+    stores = [f"dir:{scratch}/from", container.url("copies"), container.url("again"),
+              f"sqlite:{scratch}/copy.db", f"dir:{scratch}/back"]
+    for i in range(40):
+        folder = os.path.join(scratch, "from", f"f{i % 4}")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, f"o{i}"), "wb") as file:
+            file.write(os.urandom(1 + i * 5000))
+    outcomes = [copy(container.environment, a, b) for a, b in zip(stores, stores[1:])]
+    same = subprocess.run(["diff", "-r", "-x", "%*", f"{scratch}/from", f"{scratch}/back"],
+                          capture_output=True, text=True)
+    tell(all(o[0] == 0 and o[1].get("objects_copied") == 40 for o in outcomes) and
+         same.returncode == 0, "a copy from files to Azurite to SQLite and back is the same",
+         str(outcomes) + same.stdout)
+
+
+def check_blocks(container, scratch):
+    """A file of more than 64 MiB is put in blocks, by condition too."""
+    path, back = os.path.join(scratch, "large"), os.path.join(scratch, "back-large")
+    with open(path, "wb") as file:
+        file.write(os.urandom(1 << 20) * 65)
+    url, env = container.url("blocks"), container.environment
+    put = holdfast(env, url, "--trace", "store", "put", "--if-absent", "large", path)
+    again = holdfast(env, url, "store", "put", "--if-absent", "large", path)
+    get = holdfast(env, url, "store", "get", "large", back)
+    same = subprocess.run(["cmp", path, back], capture_output=True, text=True)
+    tell(put.returncode == 0 and again.returncode != 0 and "already exists" in again.stderr and
+         get.returncode == 0 and same.returncode == 0,
+         "a file of 65 MiB is put in blocks, if absent, once",
+         put.stderr + again.stderr + get.stderr + same.stdout)
+
+
+def check_commands(container):
+    """Locks, keys and a holder that is killed, as on every store."""
+    env, url = container.environment, container.url("commands")
+    run = holdfast(env, url, "run", "job", "--", "sh", "-c", "echo token $HOLDFAST_TOKEN")
+    tell(run.returncode == 0 and run.stdout.startswith("token "), "a command runs under a lock",
+         run.stdout + run.stderr)
+
+
+def run_all(scratch):
+    with azurite_kit.shared_or_own(scratch) as azurite:
+        container = azurite.container("azure")
+        check_probe(container)
+        check_credentials(container)
+        check_managed_identity(container)
+        check_mistakes(container)
+        check_copy(container, scratch)
+        check_blocks(container, scratch)
+        check_commands(container)
+        env = dict(azurite.environment, HOLDFAST_TEST_URL=container.url(parameters="connections=64"))
+        env.setdefault("HOLDFAST_TEST_ROUNDS", "5")
+        run_program("store_test", ["url"], env, "contract", SECONDS)
+        run_program("process_race_test", ["url"], env, "processes", SECONDS)
+
+
+def main():
+    scratch = tempfile.mkdtemp(prefix="holdfast-azure-")
+    try:
+        run_all(scratch)
+    except (OSError, subprocess.SubprocessError, azurite_kit.CannotStart) as problem:
+        tell(False, "Azurite starts and the programs end in time", str(problem))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return tap_kit.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
