@@ -434,7 +434,7 @@ static size_t random_character(struct prng *prng, char bytes[UTF8_BYTES_MAX])
         return 1;
     }
     uint32_t code = (uint32_t)prng_below(prng, kind == 1 ? 0x80 : kind == 2 ? 0x800 : 0x110000);
-    return utf8_encode(code >= 0xd800 && code < 0xe000 ? 'x' : code, bytes);
+    return utf8_write(code >= 0xd800 && code < 0xe000 ? 'x' : code, bytes);
 }
 
 static void random_value(struct prng *prng, struct buffer *value)

@@ -515,7 +515,7 @@ static size_t unescape_next(struct view *rest, char bytes[UTF8_BYTES_MAX])
     uint32_t code;
     size_t size = escape_size(*rest, &code);
     *rest = view_from(*rest, size);
-    return size ? utf8_encode(code, bytes) : 0;
+    return size ? utf8_write(code, bytes) : 0;
 }
 
 bool json_unescape(struct view string, struct buffer *buffer)

@@ -18,7 +18,7 @@ size_t utf8_size(struct view text)
     return overlong || outside ? 0 : size;
 }
 
-size_t utf8_encode(uint32_t code, char bytes[UTF8_BYTES_MAX])
+size_t utf8_write(uint32_t code, char bytes[UTF8_BYTES_MAX])
 {
     static const unsigned char leads[] = { 0, 0x00, 0xc0, 0xe0, 0xf0 };
     size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;

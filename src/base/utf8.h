@@ -13,7 +13,7 @@ size_t utf8_size(struct view text);
 
 /* Writes a valid character and returns its size. */
 #define UTF8_BYTES_MAX 4
-size_t utf8_encode(uint32_t code, char bytes[UTF8_BYTES_MAX]);
+size_t utf8_write(uint32_t code, char bytes[UTF8_BYTES_MAX]);
 
 bool utf8_is_valid(struct view text);
 
