@@ -200,18 +200,27 @@ static int run_text(sqlite3 *handle, const char *sql)
     return sqlite3_exec(handle, sql, NULL, NULL, NULL);
 }
 
-static int query_number(sqlite3 *handle, const char *sql, int64_t *ret_number)
+/* Prepares a query of one number and reads it. The query is not ended: until the caller finalizes
+ * it, what it has read cannot change for this connection. */
+static int begin_query(sqlite3 *handle, const char *sql, sqlite3_stmt **ret_query,
+                       int64_t *ret_number)
 {
-    sqlite3_stmt *statement;
-    int code = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL);
+    int code = sqlite3_prepare_v2(handle, sql, -1, ret_query, NULL);
     if (code != SQLITE_OK)
         return code;
-    code = sqlite3_step(statement);
+    code = sqlite3_step(*ret_query);
     if (code == SQLITE_ROW) {
-        *ret_number = sqlite3_column_int64(statement, 0);
+        *ret_number = sqlite3_column_int64(*ret_query, 0);
         code = SQLITE_OK;
     }
-    sqlite3_finalize(statement);
+    return code;
+}
+
+static int query_number(sqlite3 *handle, const char *sql, int64_t *ret_number)
+{
+    sqlite3_stmt *query = NULL;
+    int code = begin_query(handle, sql, &query, ret_number);
+    sqlite3_finalize(query);
     return code;
 }
 
@@ -224,28 +233,26 @@ bool sqlite_data_version(struct sqlite_connection *connection, uint64_t *ret_ver
     return true;
 }
 
-/* The values must be read in one transaction, because another process may be creating the tables. A
- * savepoint starts a read transaction, or joins the one that is open. Only a file without an
- * application is new, and only if it has no tables either. */
+/* The values must be read in one transaction, because another process may be creating the tables.
+ * The first query, which is ended last, keeps it open. Only a file without an application is new,
+ * and only if it has no tables either. */
 static int identify_file(sqlite3 *handle, enum file_kind *ret_kind)
 {
     int64_t tables = 0;
     int64_t application = 0;
     int64_t version = 0;
-    int code = run_text(handle, "SAVEPOINT look");
-    if (code != SQLITE_OK)
-        return code;
-    code = query_number(handle, "PRAGMA application_id", &application);
+    sqlite3_stmt *first = NULL;
+    int code = begin_query(handle, "PRAGMA application_id", &first, &application);
     if (code == SQLITE_OK)
         code = query_number(handle, "PRAGMA user_version", &version);
     if (code == SQLITE_OK && application == 0 && version == 0)
         code = query_number(handle, "SELECT count(*) FROM sqlite_schema", &tables);
-    int released = run_text(handle, "RELEASE look");
+    sqlite3_finalize(first);
     *ret_kind = tables == 0 && application == 0 && version == 0 ? FILE_NEW
                 : application != APPLICATION_ID                 ? FILE_FOREIGN
                 : version == LAYOUT_VERSION                     ? FILE_OURS
                                                                 : FILE_NEWER;
-    return code == SQLITE_OK ? released : code;
+    return code;
 }
 
 /* ---- Creating the layout ------------------------------------------------------------- */
@@ -358,8 +365,9 @@ static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle
     /* No checkpoint when the last connection is closed: it takes less time to read a short WAL at
      * the next open than to remove it. (group.c checkpoints a long one.) */
     sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
-    int code = run_text(handle, "PRAGMA secure_delete = OFF; PRAGMA wal_autocheckpoint = 0;"
-                                "PRAGMA trusted_schema = OFF");
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
+    sqlite3_wal_autocheckpoint(handle, 0);
+    int code = run_text(handle, "PRAGMA secure_delete = OFF");
     if (code != SQLITE_OK)
         return code;
     return run_text(handle, database->durable ? "PRAGMA synchronous = FULL"
