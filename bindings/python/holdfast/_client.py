@@ -241,8 +241,23 @@ class Client(ClosingHandle):
         return KeyInfo(**info_values(info)), KeyStatus(**members_of(status))
 
     def txn(self, *, id: Optional[str] = None) -> Txn:
-        """A transaction, or with `id` one that another process began."""
+        """A transaction, or with `id` one that another process began, by txn_open or otherwise. A
+        joined transaction that is closed without a decision goes on, and so do its leases."""
         return Txn(self, id)
+
+    def txn_open(self) -> str:
+        """Begins a transaction that any process may join and decide, and returns its id."""
+        id = ctypes.create_string_buffer(_abi.HF_TXN_ID_SIZE + 1)
+        with self._core as pointer:
+            call("hf_txn_open", pointer, id)
+        return string(id.value)
+
+    def txn_decide(self, id: str, commit: bool = True) -> None:
+        """Commits a transaction that was begun by txn_open, or rolls it back. Raises MismatchError
+        if it was decided the other way."""
+        decision = _abi.HF_COMMIT if commit else _abi.HF_ROLLBACK
+        with self._core as pointer:
+            call("hf_txn_decide", pointer, text(id), decision, None)
 
     # ---- Indexes, partitions, groups ------------------------------------------------------------
 

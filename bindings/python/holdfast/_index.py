@@ -215,12 +215,12 @@ class Index(ClosingHandle):
 
     def _field_names(self) -> List[bytes]:
         """The fields that the handle knows. Others may be added at any time, at the end."""
+        names = list(self._names)  # threads may do this at the same time
         with self._core as pointer:
-            while True:
-                name = lib.hf_index_field_name(pointer, len(self._names))
-                if name is None:
-                    return self._names
-                self._names = [*self._names, name]
+            while (name := lib.hf_index_field_name(pointer, len(names))) is not None:
+                names.append(name)
+        self._names = names
+        return names
 
     @property
     def fields(self) -> List[str]:

@@ -122,12 +122,15 @@ def change_key(
     except Error as error:
         if error.status != Status.HELD or wait == 0:
             raise
-    with client.key(name, wait=wait, ttl=ttl) as key:
-        return (
-            key.remove(version=version, etag=etag)
-            if data is None
-            else key.update(data, version=version, etag=etag)
-        )
+    key = client.key(name, wait=wait, ttl=ttl)
+    key.acquire()
+    try:
+        if data is None:
+            return key.remove(version=version, etag=etag)
+        return key.update(data, version=version, etag=etag)
+    finally:
+        key._undo(None)  # the change is made or refused, however the release ends
+        key.close()
 
 
 def interrupt_key(pointer: Any) -> None:
@@ -387,7 +390,11 @@ class Txn(Handle):
             except Error:
                 self.close()
                 raise
-        # An undecided transaction is rolled back.
+        elif self.decision is None:
+            try:
+                self.rollback()
+            except Error:
+                pass  # the exception of the body says more, and nothing was committed
         self.close()
 
     async def __aenter__(self) -> Txn:

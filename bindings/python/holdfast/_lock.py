@@ -131,7 +131,9 @@ class Leased(Handle):
         """Raises LostError (or ExpiredError, which is one) if the lease has ended, and
         NotFoundError if there is none. Makes no request: call it before each critical step."""
         with self._core:
-            call("hf_lock_check", self._lock())
+            lock = self._lock()
+            if lib.hf_lock_check(lock, None) != _abi.HF_OK:
+                call("hf_lock_check", lock)
 
     @property
     def held(self) -> bool:

@@ -12,11 +12,13 @@ Only then is the exception raised, so nothing goes on behind the caller's back.
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from typing import Callable, Generic, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Callable, Generic, List, Optional, TypeVar
 
 from ._handle import INTERRUPT_SECONDS
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -77,6 +79,8 @@ async def wait_for_async(
 ) -> T:
     """Like wait_for, without blocking the event loop. Each wait has its own thread: a pool would
     be full of waits, and have no thread left for the release that one of them waits for."""
+    import asyncio  # only a program that uses it pays for it
+
     loop, done = asyncio.get_running_loop(), asyncio.Event()
     running = _Call(call, lambda: _tell(loop, done))
     running.start()
@@ -97,6 +101,8 @@ async def wait_for_async(
 
 async def in_thread(call: Callable[[], T]) -> T:
     """Makes a short call without blocking the event loop. It cannot be cancelled."""
+    import asyncio
+
     loop, done = asyncio.get_running_loop(), asyncio.Event()
     running = _Call(call, lambda: _tell(loop, done))
     running.start()
@@ -119,6 +125,8 @@ def _tell(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
 
 
 async def _end(done: asyncio.Event, interrupt: Callable[[], None]) -> None:
+    import asyncio
+
     while not done.is_set():
         interrupt()
         try:

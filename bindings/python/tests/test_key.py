@@ -118,7 +118,7 @@ def test_a_transaction_is_rolled_back_by_an_exception(client, other):
             ann, joe = txn.acquire("accounts/ann", "accounts/joe", wait=SOON)
             txn.update({ann: None, joe: b"100"})
             raise KeyError("work")
-    assert other.get("accounts/ann").data == b"100"
+    assert txn.decision == "rollback" and other.get("accounts/ann").data == b"100"
     other.change("accounts/joe", b"1", wait=SOON)
 
 
@@ -134,6 +134,20 @@ def test_a_transaction_is_decided_in_the_body(client):
         txn.update({key: b"kept"})
         txn.commit()
     assert client.get("k").data == b"kept"
+
+
+def test_a_transaction_is_shared_by_its_id(client, other):
+    id = client.txn_open()
+    txn = other.txn(id=id)
+    (key,) = txn.acquire("k", wait=SOON)
+    key.update(b"shared")
+    txn.close()
+    with pytest.raises(holdfast.NotFoundError):
+        client.get("k")
+    client.txn_decide(id)
+    assert client.get("k").data == b"shared"
+    with pytest.raises(holdfast.MismatchError):
+        client.txn_decide(id, commit=False)
 
 
 def test_a_transaction_whose_lease_is_broken_is_rolled_back(client, other):
