@@ -74,6 +74,18 @@ def test_the_example_runs(example, monkeypatch, capsys, tmp_path):
         assert SHOWN[example] in capsys.readouterr().out
 
 
+def test_the_reference_is_as_generated_from_the_docstrings():
+    path = os.path.join(ROOT, "../../docs/python.md")
+    if not os.path.exists(path):
+        pytest.skip("it is not part of the source distribution")
+    reference = runpy.run_path(os.path.join(ROOT, "tools/make_reference.py"))
+    with open(path, encoding="utf-8") as file:
+        assert file.read() == reference["write"](), "run bindings/python/tools/make_reference.py"
+    described = {name for _title, names in reference["SECTIONS"] for name in names}
+    errors = {name for name in holdfast.__all__ if name.endswith("Error")}
+    assert described | errors | {"Status"} == set(holdfast.__all__)
+
+
 def test_everything_public_is_documented():
     assert sorted(holdfast.__all__) == sorted(set(holdfast.__all__))
     for name in holdfast.__all__:
