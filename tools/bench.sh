@@ -7,6 +7,8 @@
 # First tools/ab.py compares the build with A, a revision or another build folder. Without A it
 # compares the build with itself: if that shows a difference, the machine is not idle, and the
 # following figures cannot be trusted.
+#
+# At the end, tools/charts.py draws the figures as pictures, in docs/charts.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -30,17 +32,24 @@ install_npm_peers
 sh tools/machine
 failed=
 found=
+log=$(mktemp)
+missed=$(mktemp)
+trap 'rm -f "$log" "$missed"' EXIT
 echo "== ab: $build beside $([ "$a" = "$build" ] && echo itself || echo "$a")"
 python3 tools/ab.py "$a" "$build" || failed=" ab"
 for program in "$build"/bench/bench_* "$build"/bench/*_speed; do
 	[ -f "$program" ] && [ -x "$program" ] || continue
 	found=yes
-	echo "== ${program##*/}"
-	"$program" || failed="$failed ${program##*/}"
+	{
+		echo "== ${program##*/}"
+		"$program" || echo "${program##*/}" >>"$missed"
+	} | tee -a "$log"
 done
+failed="$failed$(sed 's/^/ /' "$missed" | tr -d '\n')"
 echo "== export beside holdfast merge, while workers compact"
 HOLDFAST_PROGRAM=$build/src/cli/holdfast python3 tests/export_chaos_test.py \
 	--chunks 100 --rows 5000000 --rounds 5 --bars || failed="$failed export"
+python3 tools/charts.py docs/charts <"$log"
 if [ -z "$found" ]; then
 	echo "bench: no benchmark found in '$build'; build it first" >&2
 	exit 1
