@@ -39,8 +39,9 @@ static int fall(void **state)
     return 0;
 }
 
-static void add(struct scene *scene, const char *scope, const char *holder, size_t place,
-                int64_t held_ms, int64_t remaining_ms, size_t waiters)
+static void add_noted(struct scene *scene, const char *scope, const char *holder,
+                      const char *note, size_t place, int64_t held_ms, int64_t remaining_ms,
+                      size_t waiters)
 {
     const char *const scopes[] = { scope };
     struct hf_lease_info lease = { .struct_size = sizeof lease };
@@ -48,6 +49,7 @@ static void add(struct scene *scene, const char *scope, const char *holder, size
     lease.scopes = scopes;
     lease.scope_count = 1;
     lease.holder = holder;
+    lease.note = note;
     lease.place = place;
     lease.state = place > 0 ? HF_LEASE_WAITING : HF_LEASE_ACTIVE;
     lease.token = 7;
@@ -56,6 +58,12 @@ static void add(struct scene *scene, const char *scope, const char *holder, size
     lease.remaining_ms = remaining_ms;
     lease.waiters = waiters;
     snapshot_add_lock(scene->snapshot, &lease);
+}
+
+static void add(struct scene *scene, const char *scope, const char *holder, size_t place,
+                int64_t held_ms, int64_t remaining_ms, size_t waiters)
+{
+    add_noted(scene, scope, holder, "", place, held_ms, remaining_ms, waiters);
 }
 
 static void make_sized(struct scene *scene, size_t lines, size_t columns)
@@ -158,6 +166,17 @@ static void a_filter_keeps_names_and_holders_that_contain_it(void **state)
     set_filter(scene, "nowhere");
     make_sized(scene, LINES, COLUMNS);
     assert_true(shows(scene, "nothing matches the filter"));
+}
+
+static void the_owner_in_a_note_is_shown_instead_of_the_server(void **state)
+{
+    struct scene *scene = *state;
+    add_noted(scene, "named:a", "server-1", "{\"owner\":\"ci-7 \\u00e4\"}", 0, 1000, 9000, 0);
+    add_noted(scene, "named:b", "server-2", "{\"owner\":7}", 0, 1000, 9000, 0);
+    add_noted(scene, "named:c", "server-3", "[\"owner\"", 0, 1000, 9000, 0);
+    make(scene);
+    assert_true(shows(scene, "ci-7 \xc3\xa4") && !shows(scene, "server-1"));
+    assert_true(shows(scene, "server-2") && shows(scene, "server-3"));
 }
 
 static void time_left_drains_while_the_store_is_silent(void **state)
@@ -301,6 +320,8 @@ int main(void)
                                         build, fall),
         cmocka_unit_test_setup_teardown(
             rows_can_be_sorted_by_each_column_and_the_other_way_round, build, fall),
+        cmocka_unit_test_setup_teardown(the_owner_in_a_note_is_shown_instead_of_the_server,
+                                        build, tear_down),
         cmocka_unit_test_setup_teardown(a_filter_keeps_names_and_holders_that_contain_it, build,
                                         fall),
         cmocka_unit_test_setup_teardown(time_left_drains_while_the_store_is_silent, build,

@@ -3,6 +3,7 @@
 #include "top/snapshot.h"
 
 #include "base/escape.h"
+#include "base/owner.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,9 +88,11 @@ void snapshot_add_lock(struct snapshot *snapshot, const struct hf_lease_info *le
     struct top_lock *lock = next_lock(snapshot);
     if (!lock)
         return;
+    const char *owner = owner_text(&snapshot->arena, lease->note, lease->holder);
+    snapshot->no_memory |= !owner;
     *lock = (struct top_lock){
         .scope = copy_scopes(snapshot, lease),
-        .holder = snapshot_text(snapshot, lease->holder),
+        .holder = snapshot_text(snapshot, owner ? owner : ""),
         .state = lease->state,
         .mode = lease->mode,
         .barrier = lease->barrier,

@@ -253,7 +253,4 @@ char *owner_note(const char *owner);
 /* Appends ,"owner":value of the client that holds a lease; its holder if the note has no owner. */
 void json_put_owner(struct buffer *json, const char *note, const char *holder);
 
-/* The same as a text. NULL if memory runs out. */
-const char *owner_text(struct arena *arena, const char *note, const char *holder);
-
 #endif

@@ -6,6 +6,8 @@
  * lists the leases that are held, and the latest that have ended. */
 #include "serve/api/exchange.h"
 
+#include "base/owner.h"
+
 #define LOOK_EVERY     SPAN_MS(500)
 #define SIGHTS_MAX     1000
 #define TIMELINE_LIMIT 1000
