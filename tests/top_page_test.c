@@ -321,7 +321,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             rows_can_be_sorted_by_each_column_and_the_other_way_round, build, fall),
         cmocka_unit_test_setup_teardown(the_owner_in_a_note_is_shown_instead_of_the_server,
-                                        build, tear_down),
+                                        build, fall),
         cmocka_unit_test_setup_teardown(a_filter_keeps_names_and_holders_that_contain_it, build,
                                         fall),
         cmocka_unit_test_setup_teardown(time_left_drains_while_the_store_is_silent, build,
