@@ -14,7 +14,19 @@ from ._errors import InvalidError, Status
 from ._handle import ClosingHandle, Core
 from ._index import Index
 from ._key import Key, KeyInfo, State, Txn, change_key, condition, info_values, read_key
-from ._library import call, lib, members_of, milliseconds, optional, string, take_bytes, text, texts
+from ._library import (
+    Buffer,
+    blob,
+    call,
+    lib,
+    members_of,
+    milliseconds,
+    optional,
+    string,
+    take_bytes,
+    text,
+    texts,
+)
 from ._lock import MODES, Lock
 from ._merge import choose
 from ._observe import (
@@ -147,7 +159,7 @@ class Client(ClosingHandle):
             staged=staged,
             note=optional(note),
         )
-        return Key._make(self, "hf_key_new", name, options, wait, notify)
+        return Key(self, "hf_key_new", name, options, wait, notify)
 
     def adopt_key(
         self,
@@ -159,7 +171,7 @@ class Client(ClosingHandle):
     ) -> Key:
         """A key whose lease another process passed on as text. Otherwise like adopt."""
         options = _abi.hf_key_options.new(no_renewal=not renew, staged=staged)
-        return Key._make(self, "hf_key_adopt", lease, options, None, notify)
+        return Key(self, "hf_key_adopt", lease, options, None, notify)
 
     def get(self, name: str, size_max: Optional[int] = None) -> State:
         """Reads a key; no lease is needed. Raises NotFoundError, whose `info` has the version, if
@@ -169,7 +181,7 @@ class Client(ClosingHandle):
     def change(
         self,
         name: str,
-        data: Optional[bytes],
+        data: Optional[Buffer],
         *,
         version: Optional[int] = None,
         etag: Optional[str] = None,
@@ -187,7 +199,7 @@ class Client(ClosingHandle):
 
     def change_many(
         self,
-        changes: Mapping[str, Optional[bytes]],
+        changes: Mapping[str, Optional[Buffer]],
         *,
         versions: Optional[Mapping[str, int]] = None,
     ) -> List[KeyInfo]:
@@ -197,9 +209,10 @@ class Client(ClosingHandle):
         infos = (_abi.hf_key_info * len(changes))(*(_abi.hf_key_info.new() for _ in changes))
         keep: List[Any] = []
         for write, (name, data) in zip(writes, changes.items()):
-            body = ctypes.create_string_buffer(data or b"", max(1, len(data or b"")))
+            content = b"" if data is None else blob(data)
+            body = ctypes.create_string_buffer(content, max(1, len(content)))
             keep.append(body)
-            write.name, write.removes, write.size = text(name), data is None, len(data or b"")
+            write.name, write.removes, write.size = text(name), data is None, len(content)
             write.data = ctypes.cast(body, ctypes.c_void_p)
             when = condition((versions or {}).get(name), None)
             if when is not None:

@@ -13,6 +13,8 @@ from . import _abi
 from ._errors import Error, InvalidError, Status, UnsureError, error_of
 from ._handle import Core, Handle
 from ._library import (
+    Buffer,
+    blob,
     call,
     lib,
     members_of,
@@ -24,7 +26,7 @@ from ._library import (
     text,
     texts,
 )
-from ._lock import Leased
+from ._lock import Leased, Wait
 from ._wait import in_thread, wait_for, wait_for_async
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ def read_key(client: Client, name: str, size_max: Optional[int]) -> State:
 def change_key(
     client: Client,
     name: str,
-    data: Optional[bytes],
+    data: Optional[Buffer],
     version: Optional[int],
     etag: Optional[str],
     wait: Optional[float],
@@ -113,7 +115,7 @@ def change_key(
     options = _abi.hf_key_change_options.new(
         removes=data is None, when=condition(version, etag), ttl_ms=milliseconds(ttl)
     )
-    body = data or b""
+    body = b"" if data is None else blob(data)
     try:
         with client._core as owner:
             return call_with_info(
@@ -144,43 +146,26 @@ class Key(Leased):
     the release, and dropped if the body raises.
     """
 
+    txn: Optional[Txn] = None
+
     def __init__(
         self,
-        client: Client,
-        pointer: Any,
-        core: Core,
-        wait: Optional[float],
-        txn: Optional[Txn] = None,
-    ) -> None:
-        self.client, self.txn = client, txn
-        self._pointer, self._wait = pointer, wait
-        if txn is None:
-            self._own(core)
-        else:
-            self._core = core
-
-    @classmethod
-    def _make(
-        cls,
         client: Client,
         make: str,
         name: str,
         options: Any,
         wait: Optional[float],
         notify: Optional[Callable[[Any, str], None]],
-    ) -> Key:
-        key = cls.__new__(cls)
-        options.notify = told = key._prepare(notify)
-        pointer = ctypes.c_void_p()
+    ) -> None:
+        self.client, self._wait = client, wait
+        self._adopted = make == "hf_key_adopt"
+        options.notify = told = self._prepare(notify)
+        self._pointer = ctypes.c_void_p()
         with client._core as owner:
-            call(make, owner, text(name), ctypes.byref(options), ctypes.byref(pointer))
-        core = Core(pointer, lib.hf_key_free, "key", client._core, interrupt_key)
+            call(make, owner, text(name), ctypes.byref(options), ctypes.byref(self._pointer))
+        core = Core(self._pointer, lib.hf_key_free, "key", client._core, interrupt_key)
         core.keep.append(told)
-        key.__init__(client, pointer, core, wait)  # type: ignore[misc]
-        key._adopted = make == "hf_key_adopt"
-        return key
-
-    _adopted = False
+        self._own(core)
 
     @property
     def name(self) -> str:
@@ -194,17 +179,6 @@ class Key(Leased):
     def _acquire(self, wait_ms: int) -> None:
         with self._core:
             call_with_info("hf_key_acquire", self._pointer, wait_ms)
-
-    def __enter__(self) -> Key:
-        if self.txn is not None:
-            raise InvalidError(
-                Status.INVALID,
-                "the key belongs to a transaction, which acquires and releases it",
-                "",
-            )
-        if not self._adopted:
-            self.acquire()
-        return self
 
     def _leave(self, failed: bool) -> None:
         self.release(commit=not failed)
@@ -224,11 +198,6 @@ class Key(Leased):
         """Closes the object, but leaves the lease in place for the process that has its text."""
         self._core.close_by(lib.hf_key_detach)
 
-    def close(self) -> None:
-        """Closes the key, and releases its lease. A key of a transaction is closed with it."""
-        if self.txn is None:
-            super().close()
-
     def get(self, size_max: Optional[int] = None) -> State:
         """Reads the key as every client sees it, without staged changes."""
         return read_key(self.client, self.name, size_max)
@@ -240,22 +209,47 @@ class Key(Leased):
             return call_with_info("hf_key_seen", self._pointer)
 
     def update(
-        self, data: bytes, *, version: Optional[int] = None, etag: Optional[str] = None
+        self, data: Buffer, *, version: Optional[int] = None, etag: Optional[str] = None
     ) -> KeyInfo:
         """Changes the state, at once or, in a transaction or with staged=True, at the commit.
 
         With `version` or `etag`, only if the key has it, else ConflictError; version=0: only if it
         has no state.
         """
+        body = blob(data)
         with self._core:
             return call_with_info(
-                "hf_key_update", self._pointer, data, len(data), condition(version, etag)
+                "hf_key_update", self._pointer, body, len(body), condition(version, etag)
             )
 
     def remove(self, *, version: Optional[int] = None, etag: Optional[str] = None) -> KeyInfo:
         """Removes the state."""
         with self._core:
             return call_with_info("hf_key_remove", self._pointer, condition(version, etag))
+
+
+class TxnKey(Key):
+    """A key of a transaction, which acquires it, owns it and releases it."""
+
+    def __init__(self, txn: Txn, pointer: Any, gone: _Gone) -> None:
+        self.client, self.txn = txn.client, txn
+        self._core, self._pointer = txn._core, pointer
+        self.gone = gone.event_of(self._lock())
+
+    def _refuse(self) -> InvalidError:
+        return InvalidError(Status.INVALID, "the key belongs to a transaction", "")
+
+    def _must_acquire(self) -> bool:
+        raise self._refuse()
+
+    def _wait_ms(self, wait: Wait) -> int:
+        raise self._refuse()
+
+    def detach(self) -> None:
+        raise self._refuse()
+
+    def close(self) -> None:
+        raise self._refuse()
 
 
 class _Gone:
@@ -309,12 +303,7 @@ class Txn(Handle):
                 wait_ms,
                 pointers,
             )
-            keys = [
-                Key(self.client, ctypes.c_void_p(found), self._core, 0, self) for found in pointers
-            ]
-            for key in keys:
-                key.gone = gone.event_of(key._lock())
-        return keys
+            return [TxnKey(self, ctypes.c_void_p(found), gone) for found in pointers]
 
     def acquire(self, *names: str, wait: Optional[float] = None, ttl: float = 30) -> List[Key]:
         """Acquires keys for the transaction, all or none, waiting for up to `wait` seconds (None:
@@ -337,15 +326,18 @@ class Txn(Handle):
         """Ends an acquire that waits in another thread, which raises CancelledError."""
         self._core.interrupt()
 
-    def update(self, changes: Mapping[Key, Optional[bytes]]) -> None:
+    def update(self, changes: Mapping[Key, Optional[Buffer]]) -> None:
         """Changes several keys at the same time; None removes a state. Raises the first refusal."""
         array = (_abi.hf_txn_change * len(changes))()
         kept: List[Any] = []
         for change, (key, data) in zip(array, changes.items()):
-            body = ctypes.create_string_buffer(data or b"", max(1, len(data or b"")))
+            if key.txn is not self:
+                raise InvalidError(Status.INVALID, "the key belongs to another transaction", "")
+            content = b"" if data is None else blob(data)
+            body = ctypes.create_string_buffer(content, max(1, len(content)))
             kept.append(body)
             change.key, change.removes = key._pointer, data is None
-            change.data, change.size = ctypes.cast(body, ctypes.c_void_p), len(data or b"")
+            change.data, change.size = ctypes.cast(body, ctypes.c_void_p), len(content)
         with self._core as pointer:
             call("hf_txn_update", pointer, array, len(changes))
 

@@ -14,7 +14,7 @@ from ctypes import sizeof
 from typing import Any, Dict, Iterable, Optional, Tuple, Union
 
 from . import _abi
-from ._errors import Error, InvalidError, Status, UnsupportedError, error_of
+from ._errors import InvalidError, Status, UnsupportedError, error_of
 
 SONAME = "libholdfast.so.0"
 
@@ -68,6 +68,7 @@ def call(name: str, *arguments: Any) -> None:
 
 # ---- Values -------------------------------------------------------------------------------------
 
+Buffer = Union[bytes, bytearray, memoryview]
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -86,6 +87,13 @@ def optional(value: Optional[str]) -> Optional[bytes]:
 
 def string(value: Optional[bytes]) -> str:
     return (value or b"").decode("utf-8", "surrogateescape")
+
+
+def blob(value: Buffer) -> bytes:
+    """Bytes as C takes them. ctypes would take a str for something else."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"expected bytes, got {type(value).__name__}")
 
 
 def path_bytes(value: Path) -> bytes:
@@ -147,22 +155,3 @@ def _grown(struct: Any) -> Any:
 def version() -> str:
     """The version of libholdfast, such as "0.1.0"."""
     return string(lib.hf_version())
-
-
-__all__ = [
-    "Error",
-    "Path",
-    "call",
-    "lib",
-    "members_of",
-    "milliseconds",
-    "optional",
-    "path_bytes",
-    "seconds",
-    "status_of",
-    "string",
-    "take_bytes",
-    "text",
-    "texts",
-    "version",
-]

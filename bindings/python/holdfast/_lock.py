@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Type, TypeVar, 
 from . import _abi
 from ._errors import Error, NotFoundError
 from ._handle import Core, Handle, client_thread
-from ._library import call, lib, members_of, milliseconds, optional, seconds, string, text
+from ._library import (
+    Buffer,
+    blob,
+    call,
+    lib,
+    members_of,
+    milliseconds,
+    optional,
+    seconds,
+    string,
+    text,
+)
 from ._wait import in_thread, wait_for, wait_for_async
 
 if TYPE_CHECKING:
@@ -55,6 +66,7 @@ class Leased(Handle):
     """
 
     _wait: Optional[float]
+    _adopted = False
 
     def _prepare(self, notify: Optional[Callable[[Any, str], None]]) -> Any:
         """The callback for the events of the lease. It must not keep the object alive."""
@@ -183,8 +195,13 @@ class Leased(Handle):
                 raise
             # The exception of the body says more than that of the release after it.
 
+    def _must_acquire(self) -> bool:
+        """Whether `with` acquires: an adopted lease is held already."""
+        return not self._adopted
+
     def __enter__(self: L) -> L:
-        self.acquire()
+        if self._must_acquire():
+            self.acquire()
         return self
 
     def __exit__(
@@ -196,7 +213,8 @@ class Leased(Handle):
         self._exit(error)
 
     async def __aenter__(self: L) -> L:
-        await self.acquire_async()
+        if self._must_acquire():
+            await self.acquire_async()
         return self
 
     async def __aexit__(
@@ -241,16 +259,6 @@ class Lock(Leased):
     def _acquire(self, wait_ms: int) -> None:
         with self._core as pointer:
             call("hf_lock_acquire", pointer, wait_ms)
-
-    def __enter__(self) -> Lock:
-        if not self._adopted:
-            self.acquire()
-        return self
-
-    async def __aenter__(self) -> Lock:
-        if not self._adopted:
-            await self.acquire_async()
-        return self
 
     def _leave(self, failed: bool) -> None:
         if self._once:
@@ -309,11 +317,12 @@ class Lock(Leased):
 
     # ---- Fenced objects -------------------------------------------------------------------------
 
-    def fenced_put(self, key: str, data: bytes) -> None:
+    def fenced_put(self, key: str, data: Buffer) -> None:
         """Writes an object that refuses stale tokens. Raises FencedError if a later holder has
         written."""
+        body = blob(data)
         with self._core as pointer:
-            call("hf_fenced_put", pointer, text(key), data, len(data))
+            call("hf_fenced_put", pointer, text(key), body, len(body))
 
     def fenced_delete(self, key: str) -> None:
         """Deletes a fenced object but keeps its fence."""

@@ -39,6 +39,24 @@ def test_a_state_may_be_empty_or_large(client):
     assert client.get("large").size == len(large)
 
 
+def test_a_state_is_bytes(client):
+    client.change("k", bytearray(b"one"))
+    with client.key("k") as key, client.txn() as txn:
+        key.update(memoryview(b"two"))
+        assert key.get().data == b"two"
+        for call in (
+            lambda: key.update("text"),
+            lambda: client.change("k", "text"),
+            lambda: client.change_many({"k": "text"}),
+            lambda: client.lock("l").fenced_put("o", "text"),
+            lambda: txn.update({txn.acquire("j", wait=SOON)[0]: 7}),
+        ):
+            with pytest.raises(TypeError, match="expected bytes, got"):
+                call()
+        with pytest.raises(holdfast.InvalidError, match="another transaction"):
+            txn.update({key: b""})
+
+
 def test_only_the_holder_changes_a_key(client, other):
     with client.key("orders/42") as key:
         assert key.name == "orders/42" and key.held and key.token > 0 and key.seen.version == 0
@@ -133,6 +151,17 @@ def test_a_transaction_is_decided_in_the_body(client):
         (key,) = txn.acquire("k", wait=SOON)
         txn.update({key: b"kept"})
         txn.commit()
+    assert client.get("k").data == b"kept"
+
+
+def test_a_key_of_a_transaction_is_left_to_the_transaction(client):
+    with client.txn() as txn:
+        (key,) = txn.acquire("k", wait=SOON)
+        for call in (key.acquire, key.detach, key.close, key.__enter__):
+            with pytest.raises(holdfast.InvalidError, match="transaction"):
+                call()
+        key.renew()
+        key.update(b"kept")
     assert client.get("k").data == b"kept"
 
 

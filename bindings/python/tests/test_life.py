@@ -270,7 +270,10 @@ def test_asyncio_tasks_wait_without_blocking_the_loop(local):
         await lock.acquire_async(wait=0)
         with pytest.raises(holdfast.HeldError):
             await local.lock("deploy").acquire_async(wait=0)
-        await lock.release_async()
+        text = lock.text()
+        lock.detach()
+        async with local.adopt(text) as adopted:
+            assert adopted.held
 
     asyncio.run(main())
     assert sorted(order) == list(range(12))
