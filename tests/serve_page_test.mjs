@@ -345,12 +345,11 @@ function holdfast(...words) {
 
 test('a compaction moves, and is paused', async () => {
   await page.goto(`${main.url}/#/compaction`);
-  await page.getByText('No partition is chosen').waitFor();
+  await page.getByText('There is no partition').waitFor();
   holdfast('compact create --format csv --key id --time at --partition logs');
   const files = Array.from({ length: 4 }, (_, i) => path.join(folder, `page-${i}.csv`));
   files.forEach((file, i) => fs.writeFileSync(file, `id,at\nk${i},2026-01-01T00:00:0${i}Z\n`));
   holdfast('compact ingest --partition logs', ...files);
-  await page.goto(`${main.url}/#/compaction/logs`);
   const backlog = page.locator('.tile', { hasText: 'Backlog' });
   await backlog.getByText('4 chunks').waitFor();
   assert.equal(await page.locator('svg.gantt .hold').count(), 4);
@@ -373,7 +372,7 @@ test('an index and an election are shown', async () => {
   await page.goto(`${main.url}/#/index`);
   await page.locator('.tile', { hasText: 'Inbox' }).getByText('1 entry').waitFor();
   await ok(main, '/v1/elect/campaign', { group: 'builders', name: 'anna' });
-  await page.goto(`${main.url}/#/elections/builders`);
+  await page.goto(`${main.url}/#/elections`);
   await page.locator('.tile', { hasText: 'Leads' }).getByText('anna').waitFor();
 });
 

@@ -113,13 +113,16 @@ export class Locks {
 
   /** What the listing did not show is gone, unless an event has shown it since. */
   #endListing(at, scope, seen, queues) {
-    const known = scope === null ? [...this.#scopes.keys()] : [scope];
-    for (const name of new Set([...known, ...queues.keys()])) {
-      for (const lease of [...this.of(name)])
-        if (!seen.has(lease.id) && lease.heard <= at) this.#end(lease);
-      const queue = queues.get(name) ?? [];
-      if (queue.length === 0 && !this.#scopes.get(name)?.listed.length) continue;
-      this.#scope(name).listed = queue;
+    for (const name of queues.keys()) this.#scope(name);
+    const one = scope === null ? null : this.#scopes.get(scope);
+    const scopes = scope === null ? this.#scopes : one ? [[scope, one]] : [];
+    for (const [name, known] of scopes) {
+      for (const lease of known.leases.values())
+        if (lease.heard <= at && !seen.has(lease.id)) this.#end(lease);
+      const queue = queues.get(name);
+      if (!queue && known.listed.length === 0) continue;
+      known.listed = queue ?? [];
+      this.#scopes.set(name, known); // it may have ended with its last lease
       this.#refreshQueue(name);
     }
     for (const [id, when] of this.#ended) if (when < at - FORGET_ENDED_MS) this.#ended.delete(id);

@@ -3,7 +3,7 @@
 // shown. A view implements read(), which returns what the server said, and draw(said), which
 // returns elements.
 
-import { Refusal, call } from './api.js';
+import { Refusal } from './api.js';
 import { element, empty } from './dom.js';
 
 /** Why a view has nothing to show, in plain words. */
@@ -68,12 +68,11 @@ export class PolledView {
     this.#timer = setTimeout(() => this.again(), this.everyMs);
   }
 
-  /** Offers names to choose from; null: asks for one. */
+  /** Offers names to choose from. */
   offer(view, label, names, chosen) {
-    const next = names?.length === 0 ? null : chooser(this.app, view, label, names, chosen);
-    const shown = this.tools.firstElementChild;
-    if (next === null) this.tools.replaceChildren();
-    else if (!shown?.isEqualNode(next)) this.tools.replaceChildren(next);
+    const next = chooser(this.app, view, label, names, chosen);
+    if (names.length === 0) this.tools.replaceChildren();
+    else if (!this.tools.firstElementChild?.isEqualNode(next)) this.tools.replaceChildren(next);
   }
 
   /** Replaces only the parts that differ, so that a selection stays where nothing has changed. */
@@ -98,45 +97,17 @@ function exchangePart(before, after) {
   if (focused >= 0) after.querySelectorAll(CONTROLS)[focused]?.focus({ preventScroll: true });
 }
 
-let description = null; // of the API, read once
-
-/** Whether this server has a route. */
-export async function hasRoute(route) {
-  description ??= call('/v1/openapi.json').catch((error) => {
-    description = null;
-    throw error;
-  });
-  return route in (await description).paths;
-}
-
-/** Names that the server lists: partitions, indexes, groups. null: it has no such list. */
-export const namesOf = async (route, member) =>
-  (await hasRoute(route)) ? (await call(route))[member] : null;
-
-/** A choice between names, or a field for one if they are not known. It goes to #/VIEW/NAME. */
+/** A choice between names: of partitions, indexes, groups. It goes to #/VIEW/NAME. */
 function chooser(app, view, label, names, chosen) {
-  const address = (name) => app.address(`${view}/${encodeURIComponent(name)}`);
-  if (names)
-    return element(
-      'div',
-      { class: 'choice', role: 'group', 'aria-label': label },
-      ...names.map((name) =>
-        element(
-          'a',
-          { href: address(name), 'aria-current': name === chosen ? 'true' : undefined },
-          name,
-        ),
-      ),
+  const choice = (name) =>
+    element(
+      'a',
+      {
+        href: app.address(`${view}/${encodeURIComponent(name)}`),
+        'aria-current': name === chosen ? 'true' : undefined,
+      },
+      name,
     );
-  const field = element('input', { value: chosen ?? '', 'aria-label': label, placeholder: label });
-  const go = (event) => {
-    event.preventDefault();
-    if (field.value.trim()) location.hash = address(field.value.trim());
-  };
-  return element(
-    'form',
-    { class: 'find', onsubmit: go },
-    field,
-    element('button', { type: 'submit' }, 'Show'),
-  );
+  const choices = names.map(choice);
+  return element('div', { class: 'choice', role: 'group', 'aria-label': label }, ...choices);
 }

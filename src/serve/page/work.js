@@ -4,7 +4,7 @@
 import { call } from './api.js';
 import { drawn, element, empty, spark, table, tile, tiles } from './dom.js';
 import { bytes, clock, duration, moment, number, plural } from './format.js';
-import { PolledView, hasRoute, namesOf } from './polled.js';
+import { PolledView } from './polled.js';
 
 const SAMPLES = 300; // of a figure over time: ten minutes
 
@@ -116,8 +116,8 @@ export class CompactionView extends PolledView {
   }
 
   async read() {
-    const partitions = await namesOf('/v1/compact/list', 'partitions');
-    const partition = this.words[0] ?? partitions?.[0];
+    const { partitions } = await call('/v1/compact/list');
+    const partition = this.words[0] ?? partitions[0];
     this.offer('compaction', 'Partition', partitions, partition);
     if (!partition) return {};
     const query = { partition };
@@ -133,7 +133,7 @@ export class CompactionView extends PolledView {
     if (!partition)
       return [
         empty(
-          'No partition is chosen. ',
+          'There is no partition. ',
           element('code', {}, 'holdfast compact create'),
           ' makes one.',
         ),
@@ -391,7 +391,7 @@ export class IndexView extends PolledView {
     const query = { index };
     const [status, shards] = await Promise.all([
       call('/v1/index/status', { query }),
-      (await hasRoute('/v1/index/shards')) ? call('/v1/index/shards', { query }) : { shards: [] },
+      call('/v1/index/shards', { query }),
     ]);
     return { index, status, shards };
   }
@@ -479,8 +479,8 @@ export class ElectionView extends PolledView {
   }
 
   async read() {
-    const groups = await namesOf('/v1/elect/groups', 'groups');
-    const group = this.words[0] ?? groups?.[0];
+    const { groups } = await call('/v1/elect/groups');
+    const group = this.words[0] ?? groups[0];
     this.offer('elections', 'Group', groups, group);
     if (!group) return {};
     const ladders = await Promise.all(
@@ -494,7 +494,7 @@ export class ElectionView extends PolledView {
   draw({ group, ladders }) {
     if (!group)
       return [
-        empty('No group is chosen. ', element('code', {}, 'holdfast elect join'), ' makes one.'),
+        empty('There is no group. ', element('code', {}, 'holdfast elect join'), ' makes one.'),
       ];
     const [members] = ladders;
     const present = members.filter((member) => member.present);
