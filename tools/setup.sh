@@ -36,13 +36,8 @@ if [ "$1" = test ]; then
 	command -v npm >/dev/null || wanted="$wanted npm"
 fi
 
-<<<<<<< HEAD
-# Installs what the tests take from npm, pinned by a lock file: a server, DuckDB's library, and what drives
-# a browser. A stamp records that they are installed.
-=======
-# Installs what the tests take from npm, pinned by a lock file: two servers, and DuckDB's library. A stamp
-# records that they are installed.
->>>>>>> 9248c7b6 (store: azure://, a store in a container of an Azure storage account)
+# Installs what the tests take from npm, pinned by a lock file: two servers, DuckDB's library, and what
+# drives a browser. A stamp records that they are installed.
 install_npm_packages() {
 	servers=$(dirname "$0")/../tests/servers
 	stamp=$servers/node_modules/.holdfast-lock
