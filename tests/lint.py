@@ -572,6 +572,15 @@ def sentences(text):
         yield re.sub(r"\{[^{}]*\}", "…", joined)
 
 
+def python_cases(tree):
+    """The cases that tests/python_test.py tells, from the names of functions: "lock: a lock is held alone"."""
+    for path in tree.paths:
+        part = re.fullmatch(r"bindings/python/tests/test_(\w+)\.py", path)
+        if part:
+            for name in re.findall(r"^def test_(\w+)\(", tree.read(path), re.M):
+                yield "%s: %s" % (part.group(1), name.replace("_", " "))
+
+
 def check_promises(tree):
     """docs/promises.md cites tests as `program: case`, and rules of src/base/rule.h and the model by
     their names."""
@@ -583,6 +592,8 @@ def check_promises(tree):
         path = "tests/" + (program if program.endswith(".py") else program + ".c")
         if path not in known:
             known[path] = set(sentences(tree.read(path))) if tree.has(path) else set()
+            if program == "python_test.py":
+                known[path] = set(python_cases(tree))
         if case not in known[path]:
             yield "docs/promises.md: there is no case '%s' in %s" % (case, path)
     rules = " ".join(tree.read(path) for path in ("src/base/rule.h", "model/takeover.pml")
