@@ -205,6 +205,27 @@ static void a_lost_beginning(void **state)
     }
 }
 
+/* The step was made, but not answered, and another client has rolled the transaction back since. */
+static void decided_before_it_is_known(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_key *keys[2];
+    enum hf_decision told = HF_COMMIT;
+    enum txn_state decided;
+    before_a_and_b(pair);
+    struct hf_txn *txn = begin(&pair->one);
+    script_rule(&pair->one.way, .name = "all", .fates = { LOSE_REPLY },
+                .fate = REFUSE(HF_DENIED));
+    IS(HF_UNSURE,
+       hf_txn_acquire(txn, (const char *[]){ "a", "b" }, 2, NULL, 60000, keys, &error));
+    script_reset(&pair->one.way);
+    MUST(txn_decide(pair->two.client, view_of(txn->id), HF_ROLLBACK, &decided, &error));
+    IS(HF_MISMATCH, hf_txn_commit(txn, &told, &error));
+    ASSERT(told == HF_ROLLBACK);
+    hf_txn_free(txn);
+    both_read(&pair->two, "old a", "old b");
+}
+
 static void ten_keys(void **state)
 {
     struct pair *pair = *state;
@@ -483,6 +504,8 @@ int main(int argc, char **argv)
         PAIR("a transaction over two free keys is two transactions of the database",
              few_commits),
         PAIR("and so is one over ten", ten_keys),
+        PAIR("a commit says how others have decided before it knew that it had begun",
+             decided_before_it_is_known),
         PAIR("keys that are acquired one after the other are one more each",
              one_after_the_other),
         PAIR("a small change asks nothing of the store just after its key was acquired",

@@ -346,7 +346,9 @@ static enum hf_status decide_locked(struct hf_txn *txn, enum txn_state wanted,
     if (txn->known == TXN_PENDING) {
         if (wanted == TXN_COMMIT)
             status = txn_ensure_begun(txn, error);
-        if (wanted == TXN_COMMIT && status == HF_OK)
+        if (status == HF_MISMATCH) /* it was decided before we knew that it had begun */
+            status = swap_decision(txn, TXN_ROLLBACK, error);
+        else if (wanted == TXN_COMMIT && status == HF_OK)
             status = commit_locked(txn, error);
         else if (wanted != TXN_COMMIT)
             status = roll_back_locked(txn, error);
