@@ -72,6 +72,48 @@ static void warm_refusal(void **state)
     assert_int_equal(add.applied, 2);
 }
 
+static void count_look(void *argument, const void *body, const struct evidence *evidence)
+{
+    const struct ledger *ledger = body;
+    (void)evidence;
+    *(size_t *)argument = ledger->count;
+}
+
+static bool recalls(struct kit *kit, size_t ids)
+{
+    size_t count = 0;
+    bool known = doc_recall(kit->doc, SPAN_MS(10), count_look, &count);
+    assert_int_equal(count, known ? ids : 0);
+    return known;
+}
+
+static void recalled(void **state)
+{
+    struct kit *kit = *state;
+    assert_false(recalls(kit, 0));
+    kit_warm_up(kit);
+    assert_true(recalls(kit, 1));
+    kit->now_us += 10000;
+    assert_true(recalls(kit, 1));
+    kit->now_us += 1;
+    assert_false(recalls(kit, 1));
+    assert_int_equal(kit_add(kit, 2), HF_OK);
+    assert_true(recalls(kit, 2));
+    assert_requests(kit, 0, 1);
+}
+
+/* The cached body contains the change of a put that was refused. */
+static void not_recalled(void **state)
+{
+    struct kit *kit = *state;
+    kit_warm_up(kit);
+    kit_script(kit, SCRIPT(REFUSE(HF_DENIED)), PASS);
+    assert_int_equal(kit_add(kit, 2), HF_DENIED);
+    assert_false(recalls(kit, 1));
+    assert_int_equal(kit_add(kit, 3), HF_OK);
+    assert_true(recalls(kit, 2));
+}
+
 /* Another process replaces the ledger by one without id 1. */
 static void replace_ledger(struct kit *kit)
 {
@@ -669,6 +711,8 @@ int main(void)
         KIT("a cold update is one get and one put", cold_update),
         KIT("a cold refusal is one get", cold_refusal),
         KIT("a warm refusal is checked by one conditional get", warm_refusal),
+        KIT("a body is recalled if it was read or written lately", recalled),
+        KIT("a body that was not written is not recalled", not_recalled),
         KIT("a refusal from an outdated body is not told", outdated_refusal),
         KIT("nothing to do, by an outdated body, is not told", outdated_nothing_to_do),
         KIT("nothing to do on an absent document writes nothing",
