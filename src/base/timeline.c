@@ -12,15 +12,14 @@
 /* How well an end is known. */
 enum knowledge { NOT_KNOWN, INFERRED, READ, DONE };
 
-enum { OWNER, HOLDER, SCOPE, BY, REASON, TEXTS };
-
+/* Most holds have an owner from the beginning and no other text, so it is in the same memory. */
 struct held {
     struct timeline_hold hold;
     enum knowledge end_known;
-    uint64_t look;      /* the last look that saw it */
-    int64_t last_ms;    /* when it was last known to hold */
-    char *texts[TEXTS]; /* the texts of the hold */
-    size_t bytes;
+    uint32_t bytes;
+    uint64_t look;   /* the last look that saw it */
+    int64_t last_ms; /* when it was last known to hold */
+    char owner[];
 };
 
 struct timeline {
@@ -54,10 +53,19 @@ struct timeline *timeline_new(size_t holds_max, int64_t complete_since_ms)
     return timeline;
 }
 
+static void free_text(const struct held *held, const char *text)
+{
+    if (text != held->owner)
+        free((void *)(uintptr_t)text);
+}
+
 static void held_free(struct held *held)
 {
-    for (size_t i = 0; i < TEXTS; i++)
-        free(held->texts[i]);
+    free_text(held, held->hold.owner);
+    free_text(held, held->hold.holder);
+    free_text(held, held->hold.scope);
+    free_text(held, held->hold.by);
+    free_text(held, held->hold.reason);
     free(held);
 }
 
@@ -87,18 +95,18 @@ static size_t find_hold(const struct timeline *timeline, uint64_t token)
     return low;
 }
 
-static bool set_hold_text(struct timeline *timeline, struct held *held, int which,
-                          const char *text, const char **member)
+static bool set_hold_text(struct timeline *timeline, struct held *held, const char *text,
+                          const char **member)
 {
-    if (!text || text[0] == '\0' || held->texts[which])
+    if (!text || text[0] == '\0' || *member)
         return true;
     size_t size = strlen(text) + 1;
     char *copy = malloc(size);
     if (!copy)
         return false;
     memcpy(copy, text, size);
-    *member = held->texts[which] = copy;
-    held->bytes += size;
+    *member = copy;
+    held->bytes += (uint32_t)size;
     timeline->bytes += size;
     return true;
 }
@@ -107,11 +115,11 @@ static bool set_hold_texts(struct timeline *timeline, struct held *held,
                            const struct timeline_hold *part)
 {
     struct timeline_hold *hold = &held->hold;
-    return set_hold_text(timeline, held, OWNER, part->owner, &hold->owner) &&
-           set_hold_text(timeline, held, HOLDER, part->holder, &hold->holder) &&
-           set_hold_text(timeline, held, SCOPE, part->scope, &hold->scope) &&
-           set_hold_text(timeline, held, BY, part->by, &hold->by) &&
-           set_hold_text(timeline, held, REASON, part->reason, &hold->reason);
+    return set_hold_text(timeline, held, part->owner, &hold->owner) &&
+           set_hold_text(timeline, held, part->holder, &hold->holder) &&
+           set_hold_text(timeline, held, part->scope, &hold->scope) &&
+           set_hold_text(timeline, held, part->by, &hold->by) &&
+           set_hold_text(timeline, held, part->reason, &hold->reason);
 }
 
 static void set_end(struct held *held, enum knowledge known, enum timeline_end end,
@@ -142,23 +150,28 @@ static void end_before(struct timeline *timeline, size_t index)
     }
 }
 
-static void drop_first(struct timeline *timeline)
+/* Drops an eighth at a time, because the others move. */
+static void drop_oldest_holds(struct timeline *timeline)
 {
-    struct held *held = timeline->holds[0];
-    if (held->hold.began.at_ms >= timeline->complete_since_ms)
-        timeline->complete_since_ms = held->hold.began.at_ms + 1;
-    timeline->bytes -= held->bytes;
-    timeline->dropped++;
-    held_free(held);
-    timeline->count--;
-    memmove(timeline->holds, timeline->holds + 1, timeline->count * sizeof(struct held *));
+    size_t count = 1 + timeline->max / 8;
+    for (size_t i = 0; i < count; i++) {
+        struct held *held = timeline->holds[i];
+        if (held->hold.began.at_ms >= timeline->complete_since_ms)
+            timeline->complete_since_ms = held->hold.began.at_ms + 1;
+        timeline->bytes -= held->bytes;
+        held_free(held);
+    }
+    timeline->dropped += count;
+    timeline->count -= count;
+    memmove(timeline->holds, timeline->holds + count, timeline->count * sizeof(struct held *));
 }
 
 /* A new hold at this place; NULL if memory runs out. */
-static struct held *insert_hold(struct timeline *timeline, size_t index)
+static struct held *insert_hold(struct timeline *timeline, size_t index, const char *owner)
 {
+    size_t owner_size = owner ? strlen(owner) + 1 : 1;
     if (timeline->count == timeline->room) {
-        size_t room = timeline->room > 0 ? 2 * timeline->room : 4;
+        size_t room = timeline->room > 0 ? 2 * timeline->room : 2;
         struct held **holds = realloc(timeline->holds, room * sizeof *holds);
         if (!holds)
             return NULL;
@@ -166,15 +179,18 @@ static struct held *insert_hold(struct timeline *timeline, size_t index)
         timeline->holds = holds;
         timeline->room = room;
     }
-    struct held *held = calloc(1, sizeof *held);
+    struct held *held = malloc(sizeof *held + owner_size);
     if (!held)
         return NULL;
+    memset(held, 0, sizeof *held);
+    memcpy(held->owner, owner ? owner : "", owner_size);
+    held->hold.owner = owner_size > 1 ? held->owner : NULL;
     struct held **place = &timeline->holds[index];
     memmove(place + 1, place, (timeline->count - index) * sizeof *place);
     *place = held;
     timeline->count++;
-    held->bytes = sizeof *held;
-    timeline->bytes += sizeof *held;
+    held->bytes = (uint32_t)(sizeof *held + owner_size);
+    timeline->bytes += held->bytes;
     return held;
 }
 
@@ -202,7 +218,8 @@ static bool add_to_hold(struct timeline *timeline, const struct timeline_hold *p
     bool too_old = index == 0 && timeline->dropped > 0;
     if (!known && (part->began.at_ms == 0 || too_old))
         return true;
-    struct held *held = known ? timeline->holds[index] : insert_hold(timeline, index);
+    struct held *held =
+        known ? timeline->holds[index] : insert_hold(timeline, index, part->owner);
     if (!held)
         return false;
     held->hold.token = part->token;
@@ -215,8 +232,8 @@ static bool add_to_hold(struct timeline *timeline, const struct timeline_hold *p
     /* What is already known to come after an exclusive hold ends this one, too. */
     if (!known && index + 1 < timeline->count)
         end_before(timeline, index + 1);
-    while (timeline->count > timeline->max)
-        drop_first(timeline);
+    if (timeline->count > timeline->max)
+        drop_oldest_holds(timeline);
     return done;
 }
 

@@ -11,7 +11,7 @@
 #include "base/view.h"
 
 #define TIMELINE_HOLDS_MAX  512
-#define TIMELINES_BYTES_MAX (8 * 1024 * 1024)
+#define TIMELINES_BYTES_MAX (2 * 1024 * 1024)
 
 struct timelines;
 
