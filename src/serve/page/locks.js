@@ -6,7 +6,7 @@ import { duration, number, plural, scopeName } from './format.js';
 import { Ranking, filters, sorts, stateOf } from './model.js';
 import { Rows } from './rows.js';
 
-const SHOWN = { all: 'All', waited: 'Waited for', ending: 'Ending soon', overdue: 'Overdue' };
+const SHOWN = { all: 'All', waited: 'Waited for', ending: 'Ends soon', overdue: 'Overdue' };
 const TEXTS_MS = 250; // how often times are written anew
 const SUMMARY_MS = 1000;
 
@@ -212,7 +212,7 @@ export class LocksView {
       ...tiles(
         tile('Held', number(this.app.locks.size - overdue)),
         tile('Waiting', number(waiting), { tone: waiting > 0 ? 'accent' : '' }),
-        tile('Ending soon', number(ending), { tone: ending > 0 ? 'warn' : '' }),
+        tile('Ends soon', number(ending), { tone: ending > 0 ? 'warn' : '' }),
         tile('Overdue', number(overdue), { tone: overdue > 0 ? 'bad' : '' }),
         tile('Events', `${number(perSecond)}/s`),
       ).childNodes,
