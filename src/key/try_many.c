@@ -16,12 +16,13 @@ static struct hf_lock *lock_of_try(const struct hf_try *it)
 
 static int compare_tries(const void *a, const void *b)
 {
-    uintptr_t one = (uintptr_t)lock_of_try(*(struct hf_try *const *)a);
-    uintptr_t other = (uintptr_t)lock_of_try(*(struct hf_try *const *)b);
+    uint64_t one = lock_of_try(*(struct hf_try *const *)a)->number;
+    uint64_t other = lock_of_try(*(struct hf_try *const *)b)->number;
     return (one > other) - (one < other);
 }
 
-/* Orders the entries by their handles, so that two calls never wait for each other's handles. */
+/* Orders the entries by their handles, so that two calls never wait for each other's handles. The
+ * order is not that of addresses, because a simulated history must not depend on these. */
 static enum hf_status order_tries(struct hf_try *tries, size_t count,
                                   struct hf_try *ret_ordered[HF_TRY_MAX],
                                   struct hf_error *error)

@@ -181,11 +181,13 @@ static void table_ref_free(struct table_ref *ref)
     free(ref);
 }
 
-void client_keep(struct hf_client *client)
+uint64_t client_keep(struct hf_client *client)
 {
     env_mutex_lock(&client->shared.mutex);
     client->shared.handles++;
+    uint64_t number = ++client->shared.handles_ever;
     env_mutex_unlock(&client->shared.mutex);
+    return number;
 }
 
 struct env *client_env(const struct hf_client *client)

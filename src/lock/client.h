@@ -93,7 +93,8 @@ enum hf_status client_get(struct hf_client *client, struct get_call *get);
 
 /* Keeps the client's memory for a handle, because the client may be closed before the handle is
  * freed. */
-void client_keep(struct hf_client *client);
+/* Returns how many handles the client has had so far. */
+uint64_t client_keep(struct hf_client *client);
 void client_drop(struct hf_client *client);
 
 /* Takes the table_ref of a table; table_ref_drop returns it. */

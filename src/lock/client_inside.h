@@ -44,6 +44,7 @@ struct hf_client {
         uint64_t last_id;
         /* Locks and transactions not freed yet, plus one for the client until it is closed. */
         size_t handles;
+        uint64_t handles_ever;
         uint64_t cleared[SWEEP_MODES]; /* ended leases, by what caused them to be cleared */
         struct env_cond ended;         /* for table_ref_await_ended */
     } shared;

@@ -18,6 +18,7 @@ enum lock_state {
  * guards the other members. */
 struct hf_lock {
     struct hf_client *client;
+    uint64_t number; /* among the handles that the client ever had */
     struct table_ref *ref;
     struct scope *scopes;
     size_t scope_count;             /* 0: adopted, and covers all of its table */

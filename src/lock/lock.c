@@ -70,7 +70,7 @@ enum hf_status lock_new_for(struct hf_client *client, struct table_ref *ref,
     lock->waiter.poll = options->poll_ms > 0 ? SPAN_MS(options->poll_ms) : client->poll;
     env_mutex_init(client->env, &lock->calls);
     env_cond_init(client->env, &lock->waiter.wake);
-    client_keep(client);
+    lock->number = client_keep(client);
     *ret_lock = lock;
     return HF_OK;
 }

@@ -383,13 +383,20 @@ enum hf_status table_refs_ask_together(const struct beside_tables *beside,
 
 /* ---- Many tables --------------------------------------------------------------------- */
 
-/* The requests to one table must follow each other. Their order among themselves is kept. */
+/* The key decides, and not the address, so that a history can be repeated. */
+static bool table_is_after(const struct table_ref *one, const struct table_ref *other)
+{
+    return one != other && view_compare(doc_key(one->doc), doc_key(other->doc)) > 0;
+}
+
+/* The requests to one table must follow each other. Their order among themselves is kept. They are
+ * all of one client, which has one reference to each table. */
 static void sort_by_table(struct request **requests, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         struct request *moved = requests[i];
         size_t at = i;
-        for (; at > 0 && (uintptr_t)requests[at - 1]->ref > (uintptr_t)moved->ref; at--)
+        for (; at > 0 && table_is_after(requests[at - 1]->ref, moved->ref); at--)
             requests[at] = requests[at - 1];
         requests[at] = moved;
     }
