@@ -3,6 +3,7 @@
  * this version: what cannot be understood is never taken for a grant, or for a refusal. */
 #include "client/wire.h"
 
+#include "store/observe.h"
 #include "store/retry.h"
 
 #include <stdio.h>
@@ -246,15 +247,37 @@ static enum hf_status read_reply(const struct server_call *call, const struct ht
     return answer->error.status = HF_UNSURE;
 }
 
+/* One request and its reply, for observers of the store. */
+struct wire_request {
+    struct store *store;
+    const struct server_call *call;
+    struct http_reply *reply;
+    struct wire_answer *answer;
+};
+
+/* What is observed has the path without its query, so that there is one name for each kind of
+ * request. */
+static void make_request(void *argument, struct observation *seen)
+{
+    struct wire_request *made = argument;
+    struct view path = view_of(made->call->path);
+    server_send(server_of(made->store), made->call, made->reply);
+    read_reply(made->call, made->reply, made->answer);
+    *seen = (struct observation){ .kind = made->call->posts ? CALL_PUT : CALL_GET,
+                                  .key = view_first(path, view_find(path, '?')),
+                                  .error = &made->answer->error,
+                                  .bytes_sent = made->call->body.size,
+                                  .bytes_received = made->reply->body.size };
+}
+
 enum hf_status wire_exchange(struct hf_client *client, const struct server_call *call,
                              struct http_reply *reply, struct wire_answer *answer)
 {
-    struct store *store = client_store(client);
+    struct wire_request made = { client_store(client), call, reply, answer };
     *answer = (struct wire_answer){ .error = { .status = HF_OK } };
-    server_send(server_of(store), call, reply);
-    enum hf_status status = read_reply(call, reply, answer);
-    retry_budget_answered(store_budget(store), status);
-    return status;
+    observe_request(made.store, make_request, &made);
+    retry_budget_answered(store_budget(made.store), answer->error.status);
+    return answer->error.status;
 }
 
 enum hf_status wire_repeat(struct hf_client *client, const struct server_call *call,

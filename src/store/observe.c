@@ -288,3 +288,33 @@ void store_unobserve(struct store *observed)
     check(observed->ops == &observed_ops || observed->ops == &observed_step_ops);
     free(observed);
 }
+
+/* ---- Requests to a server ---------------------------------------------------------------- */
+
+struct served_request {
+    void (*make)(void *argument, struct observation *seen);
+    void *argument;
+    struct observation seen;
+};
+
+/* One wrapper after another, each around the next one. */
+static void observe_served(struct store *store, struct served_request *served)
+{
+    while (store && store->ops != &observed_ops && store->ops != &observed_step_ops)
+        store = store->inner;
+    if (!store) {
+        served->make(served->argument, &served->seen);
+        return;
+    }
+    struct request request = begin_request(store);
+    observe_served(store->inner, served);
+    end_request(store, &request);
+    report_call(store, served->seen, &request, 0);
+}
+
+void observe_request(struct store *store,
+                     void (*make)(void *argument, struct observation *seen), void *argument)
+{
+    struct served_request served = { .make = make, .argument = argument };
+    observe_served(store, &served);
+}

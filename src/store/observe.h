@@ -45,6 +45,11 @@ struct observer {
 enum hf_status store_observe(struct store *inner, struct observer observer,
                              struct store **ret_store, struct hf_error *error);
 
+/* Makes a request that is not a call of the store, because the store is a server, and reports it to
+ * all observers of the store. `make` fills in the observation, except for its time and depth. */
+void observe_request(struct store *store,
+                     void (*make)(void *argument, struct observation *seen), void *argument);
+
 /* Frees only the wrapper. The inner store stays open and belongs to the caller again. */
 void store_unobserve(struct store *observed);
 
