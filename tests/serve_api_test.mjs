@@ -295,6 +295,33 @@ test('locks are listed in pages, without their ids, and one can be broken', asyn
   for (const [name, held] of leases) await release(main, name, held);
 });
 
+test('keys that have a state or are held are listed in pages', async () => {
+  const prefix = fresh('keys');
+  const names = [0, 1, 2, 3, 4].map((i) => `${prefix}-${i}`);
+  const held = await acquire(main, names[0], { owner: 'ann' });
+  const taken = await acquire(main, names[1]);
+  await release(main, names[1], taken); // a lock that is free, and no key
+  for (const name of names.slice(2)) {
+    const lease = await acquire(main, name);
+    await ok(main, `/v1/update?key=${name}`, 'state',
+        { headers: { 'x-lease-id': lease.lease_id } });
+    await release(main, name, lease);
+  }
+  const seen = [];
+  for (let after = ''; ;) {
+    const page = await ok(main, `/v1/keys?prefix=${prefix}&limit=2&after=${after}`);
+    assert.ok(page.keys.length <= 2);
+    seen.push(...page.keys);
+    if (!page.next) break;
+    after = page.next;
+  }
+  assert.deepEqual(seen.map((row) => [row.key, row.version, row.held]),
+      [[names[0], 0, true], ...names.slice(2).map((name) => [name, 1, false])]);
+  assert.deepEqual([seen[0].owner, seen[1].bytes], ['ann', 5]);
+  assert.ok(!JSON.stringify(seen).includes(held.lease_id));
+  await release(main, names[0], held);
+});
+
 test('a release and a break of a tree reach those who wait for a path in it', async () => {
   for (const how of ['release', 'break']) {
     const tree = `tree:/${fresh('tree')}`;

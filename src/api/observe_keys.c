@@ -3,6 +3,7 @@
 #include "api/lease_info.h"
 #include "base/layout.h"
 #include "key/key.h"
+#include "lock/server.h"
 #include "lock/table_reader.h"
 #include "store/pages.h"
 
@@ -219,6 +220,16 @@ static enum hf_status list_key_table(void *argument, const struct table_snapshot
     return status;
 }
 
+static enum hf_status list_keys_at_server(struct hf_client *client, struct key_listing *listing,
+                                          const char *prefix, struct hf_error *error)
+{
+    struct server_key_list list = { client, view_of(prefix), listing->each,
+                                    listing->list.argument };
+    enum hf_status status =
+        list_proceeds(&listing->list.options, listing->list.argument, error);
+    return status == HF_OK ? client_server(client)->list_keys(&list, error) : status;
+}
+
 enum hf_status hf_keys_list(struct hf_client *client, const char *prefix,
                             const struct hf_list_options *options, hf_each_key *each,
                             void *argument, struct hf_error *error)
@@ -234,6 +245,8 @@ enum hf_status hf_keys_list(struct hf_client *client, const char *prefix,
         error_if_none(&why, "each", each) != HF_OK ||
         READ_OPTIONS(HF_LIST_OPTIONS, options, &listing.list.options, &why) != HF_OK)
         return error_tell(error, why.status, &why);
+    if (client_server(client))
+        return error_tell(error, list_keys_at_server(client, &listing, prefix, &why), &why);
     buffer_print(&start, "named:%s", prefix);
     table_reader_init(&look, client);
     enum hf_status status =

@@ -10,6 +10,7 @@ static const struct server_ops over_http = {
     .read_state = key_read_state,
     .describe = key_describe_at_server,
     .list = lease_list,
+    .list_keys = key_list,
 };
 
 void client_use_server(struct hf_client *client)

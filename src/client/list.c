@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c: lists the leases and waiters that a server knows, page by page. A server never lists the
- * id of a lease, so a lease that was listed can be broken, and not used. */
+/* list.c: lists the leases, waiters and keys that a server knows, page by page. A server never
+ * lists the id of a lease, so a lease that was listed can be broken, and not used. */
 #include "client/client.h"
 #include "client/wire.h"
 
+#include "key/key.h"
 #include "lock/lease_name.h"
 
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #define PAGE_BYTES_MAX (8 * MIB)
 #define PAGES_MAX      1000
 #define PATH_MAX_BYTES ((size_t)SERVER_PATH_MAX)
+
+/* ---- Leases ---------------------------------------------------------------------------------- */
 
 /* One row of a page. */
 struct listed_lease {
@@ -107,8 +110,83 @@ static bool report_row(struct server_list *list, const struct listed_lease *row)
     return list->each(list->argument, &info);
 }
 
+/* False if the caller stops the list. */
+static bool take_lease_row(void *argument, struct json_reader *reader)
+{
+    struct server_list *list = argument;
+    struct listed_lease row = { .token = 0 };
+    if (wire_take(reader, row_fields, sizeof row_fields / sizeof row_fields[0], &row))
+        list->stopped = !report_row(list, &row);
+    return !list->stopped;
+}
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+struct listed_key {
+    char name[NAME_BYTES_MAX + 1], etag[HF_KEY_ETAG_SIZE + 1], owner[HF_HOLDER_MAX + 1];
+    uint64_t version, size, state_token, token, waiters;
+    int64_t updated_s, remaining_ms;
+    bool removed, held, staged, damaged;
+};
+
+static const struct wire_field key_fields[] = {
+#define FIELD(name, type, member) WIRE_FIELD(struct listed_key, name, type, member)
+    FIELD("key", WIRE_TEXT, name),
+    FIELD("state_etag", WIRE_TEXT, etag),
+    FIELD("owner", WIRE_WORDS, owner),
+    FIELD("version", WIRE_U64, version),
+    FIELD("bytes", WIRE_U64, size),
+    FIELD("state_fencing_token", WIRE_U64, state_token),
+    FIELD("fencing_token", WIRE_U64, token),
+    FIELD("waiters", WIRE_U64, waiters),
+    FIELD("updated_at_unix", WIRE_I64, updated_s),
+    FIELD("remaining_ms", WIRE_I64, remaining_ms),
+    FIELD("state_removed", WIRE_FLAG, removed),
+    FIELD("held", WIRE_FLAG, held),
+    FIELD("staged", WIRE_FLAG, staged),
+    FIELD("damaged", WIRE_FLAG, damaged),
+#undef FIELD
+};
+
+static bool take_key_row(void *argument, struct json_reader *reader)
+{
+    struct server_key_list *list = argument;
+    struct listed_key row = { .version = 0 };
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_key_status status = HF_KEY_STATUS;
+    if (!wire_take(reader, key_fields, sizeof key_fields / sizeof key_fields[0], &row))
+        return true;
+    struct state_version version = { .number = row.version,
+                                     .size = row.size,
+                                     .token = row.state_token,
+                                     .at = { row.updated_s * 1000000 },
+                                     .removed = row.removed };
+    memcpy(version.etag, row.etag, sizeof version.etag);
+    key_info_fill(NULL, &version, HF_KEY_NONE, &info);
+    status.damaged = row.damaged;
+    status.staged = row.staged;
+    status.held = row.held;
+    status.token = row.token;
+    status.remaining_ms = row.remaining_ms;
+    status.waiters = row.waiters;
+    memcpy(status.holder, row.owner, sizeof status.holder);
+    return list->each(list->argument, row.name, &info, &status);
+}
+
+/* ---- Pages ----------------------------------------------------------------------------------- */
+
+/* A list that a server sends in pages, as an array of rows. */
+struct paged_list {
+    struct hf_client *client;
+    const char *path, *array;
+    struct view prefix;
+    bool (*take)(void *argument, struct json_reader *reader); /* false: stop */
+    void *argument;
+    bool stopped;
+};
+
 /* Reads a page; *ret_next becomes the place where the next one begins, or empty. */
-static enum hf_status read_page(struct server_list *list, struct view json,
+static enum hf_status read_page(struct paged_list *list, struct view json,
                                 char ret_next[HF_SCOPE_TEXT_MAX], struct hf_error *error)
 {
     struct json_reader reader = json_read(json);
@@ -117,7 +195,7 @@ static enum hf_status read_page(struct server_list *list, struct view json,
     ret_next[0] = '\0';
     json_enter_object(&reader);
     while (!list->stopped && json_next_member(&reader, &name)) {
-        if (!view_equal(name, VIEW("locks"))) {
+        if (!view_equal(name, view_of(list->array))) {
             if (view_equal(name, VIEW("next")))
                 wire_take_text(&reader, next, ret_next);
             else
@@ -125,27 +203,24 @@ static enum hf_status read_page(struct server_list *list, struct view json,
             continue;
         }
         json_enter_array(&reader);
-        while (!list->stopped && json_next_element(&reader)) {
-            struct listed_lease row = { .token = 0 };
-            if (wire_take(&reader, row_fields, sizeof row_fields / sizeof row_fields[0], &row))
-                list->stopped = !report_row(list, &row);
-        }
+        while (!list->stopped && json_next_element(&reader))
+            list->stopped = !list->take(list->argument, &reader);
     }
     return list->stopped || json_end(&reader) ? HF_OK : wire_invalid(reader.why, error);
 }
 
-enum hf_status lease_list(struct server_list *list, struct hf_error *error)
+static enum hf_status read_pages(struct paged_list *list, struct hf_error *error)
 {
     char next[HF_SCOPE_TEXT_MAX] = "";
     for (int pages = 0; pages < PAGES_MAX; pages++) {
         struct buffer path = BUFFER_INIT(PATH_MAX_BYTES);
         struct http_reply reply;
         struct wire_answer answer;
-        buffer_append(&path, VIEW("/v1/locks"));
+        buffer_append(&path, view_of(list->path));
         wire_parameter(&path, "namespace", view_of(client_ns(list->client)));
         wire_parameter(&path, "limit", VIEW("1000"));
-        if (list->start.size > 0)
-            wire_parameter(&path, "prefix", list->start);
+        if (list->prefix.size > 0)
+            wire_parameter(&path, "prefix", list->prefix);
         if (next[0])
             wire_parameter(&path, "after", view_of(next));
         if (!buffer_text(&path)) {
@@ -162,4 +237,26 @@ enum hf_status lease_list(struct server_list *list, struct hf_error *error)
             return status;
     }
     return error_set(error, HF_UNAVAILABLE, "the server lists more pages than there can be");
+}
+
+enum hf_status lease_list(struct server_list *list, struct hf_error *error)
+{
+    struct paged_list pages = { .client = list->client,
+                                .path = "/v1/locks",
+                                .array = "locks",
+                                .prefix = list->start,
+                                .take = take_lease_row,
+                                .argument = list };
+    return read_pages(&pages, error);
+}
+
+enum hf_status key_list(struct server_key_list *list, struct hf_error *error)
+{
+    struct paged_list pages = { .client = list->client,
+                                .path = "/v1/keys",
+                                .array = "keys",
+                                .prefix = list->prefix,
+                                .take = take_key_row,
+                                .argument = list };
+    return read_pages(&pages, error);
 }

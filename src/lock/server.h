@@ -29,6 +29,14 @@ struct server_list {
     bool stopped; /* `each` returned false */
 };
 
+/* A list of keys, as hf_keys_list makes it. */
+struct server_key_list {
+    struct hf_client *client;
+    struct view prefix;
+    hf_each_key *each;
+    void *argument;
+};
+
 struct server_ops {
     /* In place of a swap of the table (table_ref_ask): sets the result of the request. One that
      * waits is never HELD: it waits until its deadline, or until its waiter is cancelled. */
@@ -48,6 +56,9 @@ struct server_ops {
 
     /* In place of reading lease tables for display (hf_locks_list and what is built on it). */
     enum hf_status (*list)(struct server_list *list, struct hf_error *error);
+
+    /* In place of reading the documents of keys (hf_keys_list). */
+    enum hf_status (*list_keys)(struct server_key_list *list, struct hf_error *error);
 };
 
 /* The server of a client; NULL: the client has a store of objects. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keys.c: the routes of keys and their states: get, update, remove and describe. */
+/* keys.c: the routes of keys and their states: get, update, remove, describe and list. */
 #include "serve/api/exchange.h"
 
 #include "base/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+#define KEYS_LIMIT 100
 
 static enum hf_status need_key(struct exchange *exchange, struct hf_error *error)
 {
@@ -158,18 +160,38 @@ static bool find_owner(void *argument, const struct hf_lease_info *lease)
 }
 
 /* A lease that has ended meanwhile is described all the same, by its holder. */
-static void describe_holder(struct exchange *exchange, const struct hf_key_status *held)
+static void describe_holder(struct exchange *exchange, const char *name,
+                            const struct hf_key_status *held)
 {
     struct buffer *json = &exchange->body;
     struct owner_search search = { .json = json, .token = held->token };
     int64_t ends = env_wall(exchange->api->env).us / 1000 + held->remaining_ms;
-    hf_locks_show(exchange->space->client, exchange->ask.key, /* table */ NULL, find_owner,
+    hf_locks_show(exchange->space->client, name, /* table */ NULL, find_owner,
                   /* audit */ NULL, &search, NULL);
     if (!search.found)
         json_put_text(json, "owner", held->holder);
     json_put_u64(json, "fencing_token", held->token);
     json_put_i64(json, "remaining_ms", held->remaining_ms);
     json_put_i64(json, "expires_at_unix", ends / 1000);
+}
+
+/* The members of a key. */
+static void write_key(struct exchange *exchange, const char *name,
+                      const struct hf_key_info *info, const struct hf_key_status *held)
+{
+    struct buffer *json = &exchange->body;
+    json_put_text(json, "namespace", exchange->ask.ns);
+    json_put_text(json, "key", name);
+    json_put_u64(json, "version", info->version);
+    json_put_text(json, "state_etag", info->etag);
+    json_put_u64(json, "bytes", info->size);
+    json_put_i64(json, "updated_at_unix", info->updated_ms / 1000);
+    json_put_bool(json, "state_removed", info->removed);
+    json_put_u64(json, "state_fencing_token", info->token);
+    json_put_bool(json, "held", held->held);
+    if (held->held)
+        describe_holder(exchange, name, held);
+    json_put_u64(json, "waiters", held->waiters);
 }
 
 static enum hf_status describe(struct exchange *exchange, struct hf_error *error)
@@ -183,18 +205,7 @@ static enum hf_status describe(struct exchange *exchange, struct hf_error *error
     if (status != HF_OK)
         return status;
     buffer_append_byte(json, '{');
-    json_put_text(json, "namespace", ask->ns);
-    json_put_text(json, "key", ask->key);
-    json_put_u64(json, "version", info.version);
-    json_put_text(json, "state_etag", info.etag);
-    json_put_u64(json, "bytes", info.size);
-    json_put_i64(json, "updated_at_unix", info.updated_ms / 1000);
-    json_put_bool(json, "state_removed", info.removed);
-    json_put_u64(json, "state_fencing_token", info.token);
-    json_put_bool(json, "held", held.held);
-    if (held.held)
-        describe_holder(exchange, &held);
-    json_put_u64(json, "waiters", held.waiters);
+    write_key(exchange, ask->key, &info, &held);
     buffer_append_byte(json, '}');
     return json->failed ? error_no_memory(error) : HF_OK;
 }
@@ -204,7 +215,63 @@ static void begin_describe(struct exchange *exchange)
     exchange_work(exchange, describe);
 }
 
+/* ---- List ---------------------------------------------------------------------------- */
+
+struct key_page {
+    struct exchange *exchange;
+    size_t listed, limit;
+    bool more;
+    char last[HF_SCOPE_TEXT_MAX];
+};
+
+/* The id of a transaction that holds a key is a secret, and is not listed. */
+static bool add_key_to_page(void *argument, const char *name, const struct hf_key_info *info,
+                            const struct hf_key_status *held)
+{
+    struct key_page *page = argument;
+    struct exchange *exchange = page->exchange;
+    struct buffer *json = &exchange->body;
+    if (exchange->ask.after && strcmp(name, exchange->ask.after) <= 0)
+        return true;
+    page->more = page->listed >= page->limit;
+    if (page->more)
+        return false;
+    page->listed++;
+    snprintf(page->last, sizeof page->last, "%s", name);
+    json_next(json);
+    buffer_append_byte(json, '{');
+    write_key(exchange, name, info, held);
+    json_put_bool(json, "staged", held->staged);
+    json_put_bool(json, "damaged", held->damaged);
+    buffer_append_byte(json, '}');
+    return !json->failed;
+}
+
+static enum hf_status list_keys(struct exchange *exchange, struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    struct buffer *json = &exchange->body;
+    struct key_page page = { .exchange = exchange,
+                             .limit = ask->limit ? (size_t)ask->limit : KEYS_LIMIT };
+    buffer_append(json, VIEW("{\"keys\":["));
+    enum hf_status status =
+        hf_keys_list(exchange->space->client, ask->prefix ? ask->prefix : "",
+                     /* options */ NULL, add_key_to_page, &page, error);
+    buffer_append_byte(json, ']');
+    if (page.more)
+        json_put_text(json, "next", page.last);
+    buffer_append_byte(json, '}');
+    return status == HF_OK && json->failed ? error_no_memory(error) : status;
+}
+
+static void begin_list_keys(struct exchange *exchange)
+{
+    exchange_work(exchange, list_keys);
+}
+
 const struct route key_routes[] = {
+    { HTTP_VERB_GET, "/v1/keys", RIGHT_READ, .has_space = true, .reads_body = false, NULL,
+      begin_list_keys, exchange_reply_body },
     { HTTP_VERB_GET, "/v1/get", RIGHT_READ, .has_space = true, .reads_body = false, need_key,
       begin_get, finish_get },
     { HTTP_VERB_POST, "/v1/update", RIGHT_WRITE, .has_space = true, .reads_body = false,
