@@ -431,6 +431,16 @@ STORY(a_stop_after_the_limit_of_a_wait_answers_it_at_once, { "until 1 k 100", "b
 
 /* ---- Retries ------------------------------------------------------------------------- */
 
+STORY(a_repeat_without_a_wait_ends_the_wait, { "acquire 1 k id=a", "begin 1" },
+      { "end 1 held", "" }, { "acquire 2 k", "" }, { "try 3 k id=a", "free 3, cancel 1" },
+      { "end 1 ok", "free 1, 1=timeout, 3=timeout, begin 2" })
+
+STORY(a_grant_after_a_withdrawal_is_given_back, { "acquire 1 k id=a", "begin 1" },
+      { "try 2 k id=a", "free 2" }, { "hangup 1", "" }, { "end 1 ok!", "give_back 1" },
+      { "end 1 ok", "free 1, 2=timeout" })
+STORY(a_withdrawal_in_line_is_answered_at_once, { "acquire 1 k", "begin 1" },
+      { "acquire 2 k id=a", "" }, { "try 3 k id=a", "free 3, free 2, 2=timeout, 3=timeout" })
+
 STORY(a_retry_joins_the_request_that_is_under_way, { "acquire 1 k id=a", "begin 1" },
       { "acquire 2 k id=a", "free 2" }, { "hangup 1", "" }, { "end 1 held", "" },
       { "pass 250", "poll 1" }, { "acquire 3 k id=a", "free 3" },
@@ -767,6 +777,9 @@ int main(void)
         cmocka_unit_test(a_slow_store_delays_the_end_of_a_wait_by_a_second_at_most),
         cmocka_unit_test(a_hang_up_after_the_limit_of_its_wait_changes_nothing),
         cmocka_unit_test(a_stop_after_the_limit_of_a_wait_answers_it_at_once),
+        cmocka_unit_test(a_repeat_without_a_wait_ends_the_wait),
+        cmocka_unit_test(a_grant_after_a_withdrawal_is_given_back),
+        cmocka_unit_test(a_withdrawal_in_line_is_answered_at_once),
         cmocka_unit_test(a_retry_joins_the_request_that_is_under_way),
         cmocka_unit_test(a_retry_gets_the_result_again_for_ten_minutes),
         cmocka_unit_test(a_refusal_is_not_remembered),

@@ -138,6 +138,29 @@ def _(s):
     s.run("run", "--no-wait", "x", "true")  # nothing is left behind
 
 
+@it("a waiter that is interrupted has left the queue when its command ends, also over TLS")
+def _(s):
+    s.serve()
+    over_tls = s.serve(*tls_options(s))
+    s.env["HOLDFAST_CA_FILE"] = s.file("ca.pem")
+    lease = s.out("acquire", "--ttl", "10m", "x").decode().strip()
+    for server in s.servers * 3:
+        s.env["HOLDFAST_STORE"] = server.url
+        waiter = s.begin("acquire", "--wait", "2m", "x")
+        until(lambda: waiters(s) == 1, "it waits")
+        waiter.send_signal(signal.SIGINT)
+        equal(waiter.wait(30), -signal.SIGINT)
+        equal(waiters(s), 0, f"waiters at {server.url}")
+    s.run("release", lease)
+    true(over_tls.url.startswith("https:"), over_tls.url)
+    # Each wait was answered, once its place was given up, before its connection was closed.
+    equal(metric(s.servers[0], "holdfast_http_hang_ups_total"), 0, "hang-ups")
+
+
+def waiters(s):
+    return json.loads(s.out("locks", "ls", "--json"))["waiters"]
+
+
 @it("a wait is as long as it was asked to be")
 def _(s):
     s.serve()
@@ -284,7 +307,10 @@ def _(s):
     holder.stdin.close()
     time.sleep(1)  # the release finds no server at first
     server.start()
-    true(secret.encode() not in holder.stderr.read(), "the trace")
+    trace = holder.stderr.read().decode()
+    true(secret not in trace, "the trace")
+    true(re.search(r"^holdfast: put /v1/acquire -> OK \d+ bytes \S+, depth 1$", trace, re.MULTILINE), trace)
+    true("put /v1/release -> " in trace, trace)
 
 
 def certificates(s):
@@ -367,7 +393,7 @@ def _(s):
     s.serve()
     for words in (["store", "ls"], ["store", "put", "k", "-"], ["txn", "begin"], ["sweep"],
                   ["acquire", "a", "b"], ["acquire", "chunk:data/x"], ["run", "--once-per", "1h", "x", "true"],
-                  ["key", "ls"], ["compact", "status"], ["store", "probe"],
+                  ["compact", "status"], ["store", "probe"],
                   ["locks", "watch"], ["read", "k"], ["elect", "ls", "g"]):
         done = s.run(*words, expect=None)
         text = done.stderr.decode()

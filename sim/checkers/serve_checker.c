@@ -19,7 +19,8 @@
  *   - a lease or a place in the queue is left of a request whose client has long hung up;
  *   - a wait lasts longer than its limit;
  *   - clients have long waited at a server that has no place in the queue;
- *   - a wait in vain is answered, and its place in the queue is still there;
+ *   - a wait in vain is answered, or withdrawn, and its place in the queue is still there;
+ *   - a request that withdraws a wait is itself kept waiting;
  *   - with one server, a release does not reach the next waiter within a second;
  *   - a request is never answered. */
 #include "base/check.h"
@@ -186,6 +187,17 @@ static int64_t first_arrival(const struct serve_checker *checker,
     return at;
 }
 
+/* Whether a retry that does not wait has arrived after the request. */
+static bool is_withdrawn(const struct serve_checker *checker, const struct exchange *exchange)
+{
+    for (size_t i = 0; i < checker->work->exchange_count; i++) {
+        const struct exchange *other = &checker->work->exchanges[i];
+        if (!other->waits && other->place > exchange->place && is_same_request(other, exchange))
+            return true;
+    }
+    return false;
+}
+
 /* Whether the request waits at its server. After its limit it only waits for its answer; the
  * server's clock may be a little fast. */
 static bool is_waiting(const struct serve_checker *checker, const struct exchange *exchange)
@@ -194,7 +206,7 @@ static bool is_waiting(const struct serve_checker *checker, const struct exchang
     bool over =
         exchange->limit_us > 0 && waited >= exchange->limit_us - exchange->limit_us / 1000;
     return exchange->kind == EXCHANGE_ACQUIRE && exchange->state == EXCHANGE_OPEN &&
-           exchange->waits && !over;
+           exchange->waits && !over && !is_withdrawn(checker, exchange);
 }
 
 /* A lease that is answered for the first time. */
@@ -317,7 +329,7 @@ static void note_release(struct serve_checker *checker, const struct exchange *r
         if (is_granted_since(other, release))
             return;
         if (other->kind != EXCHANGE_ACQUIRE || other->state != EXCHANGE_OPEN || !other->waits ||
-            other->key != release->key)
+            other->key != release->key || is_withdrawn(checker, other))
             continue;
         if (next)
             return;
@@ -334,6 +346,36 @@ static void note_grant(struct serve_checker *checker, const struct exchange *gra
     for (size_t i = 0; i < checker->work->exchange_count; i++)
         if (checker->work->exchanges[i].key == grant->key)
             checker->work->exchanges[i].wake_due = 0;
+}
+
+/* A wait was withdrawn by this request, which does not wait. The place in the queue is gone, unless
+ * the store was slow, or a later request waits again. */
+static void check_withdrawal(struct serve_checker *checker, const struct exchange *exchange)
+{
+    struct serve_work *work = checker->work;
+    int64_t took = serve_now(work) - exchange->arrived_us;
+    if (serve_is_calm(work) && took > LIMIT_SLACK.us)
+        world_fail(world_of(checker), "request %" PRIu64 " does not wait, and was kept waiting",
+                   exchange->number);
+    if (!serve_is_calm(work) || took > LEAVE_MAX.us)
+        return;
+    for (size_t i = 0; i < work->exchange_count; i++) {
+        const struct exchange *other = &work->exchanges[i];
+        if (other->place > exchange->place && is_same_request(other, exchange))
+            return;
+    }
+    struct view body =
+        bucket_peek(net_bucket(work->run->net), view_of(documents[exchange->key]));
+    struct checked_version *version = body.data ? checked_version_read(body, NULL) : NULL;
+    for (size_t i = 0; version && i < version->waiter_count; i++) {
+        uint64_t number = exchange_in(version->waiters[i].note);
+        if (number > 0 && number <= work->exchange_count &&
+            is_same_request(&work->exchanges[number - 1], exchange))
+            world_fail(world_of(checker),
+                       "request %" PRIu64 " has withdrawn a wait that is still in the queue",
+                       exchange->number);
+    }
+    checked_version_free(version);
 }
 
 /* A wait in vain. Its place in the queue is gone, unless the store was slow, or a request with the
@@ -372,8 +414,10 @@ void serve_checker_answers(struct serve_checker *checker, const struct exchange 
         note_grant(checker, exchange);
     if (ok && exchange->kind == EXCHANGE_RELEASE)
         note_release(checker, exchange);
-    if (exchange->result.status == HF_TIMEOUT)
+    if (exchange->result.status == HF_TIMEOUT && exchange->waits)
         check_left_the_queue(checker, exchange);
+    else if (exchange->result.status == HF_TIMEOUT)
+        check_withdrawal(checker, exchange);
     bool changes = exchange->kind == EXCHANGE_ACQUIRE || exchange->kind == EXCHANGE_UPDATE;
     if (ok && changes)
         check_told(checker, exchange);

@@ -2,7 +2,8 @@
 /* serve_client.c: the clients of the servers. Each acquires keys, keeps the leases alive, changes
  * the state, and releases them or lets them expire. Requests and replies are delayed and lost.
  * Clients hang up while they wait, retry with the same request id at the same server or at another
- * one, use an id again for something else, and use leases that they no longer rely on.
+ * one, withdraw a wait by a retry that does not wait, use an id again for something else, and use
+ * leases that they no longer rely on.
  *
  * A client counts the time of its lease from when it sent the request, plus the time that the
  * server says it waited, less drift. */
@@ -209,13 +210,14 @@ static void acquire_key(struct serve_client *client)
     send_exchange(exchange);
 }
 
-/* The same request again, after its connection broke. */
+/* The same request again, after its connection broke, or because its client no longer wants to
+ * wait. */
 static void retry(struct serve_client *client, const struct exchange *earlier)
 {
     struct exchange *exchange = new_exchange(client, earlier->kind);
     exchange->key = earlier->key;
-    exchange->waits = earlier->waits;
-    exchange->limit_us = earlier->limit_us;
+    exchange->waits = earlier->waits && !one_in(client, 4);
+    exchange->limit_us = exchange->waits ? earlier->limit_us : 0;
     exchange->ttl_ms = earlier->ttl_ms;
     exchange->id = earlier->id;
     exchange->content = earlier->content;

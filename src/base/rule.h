@@ -315,6 +315,7 @@
     ROW(NEXT_ASKS_SOON, "serve",                                                               \
         "lets the next waiter ask only when its server sees a release")                        \
     ROW(TIMEOUT_HAS_NO_PLACE, "serve", "answers a wait in vain before its place is given up")  \
+    ROW(REPEAT_ENDS_THE_WAIT, "serve", "waits on for a repeat that does not want to wait")     \
     ROW(WAITS_END, "serve", "does not end a wait at its time limit")                           \
     ROW(STOP_GRANTS_NOTHING, "serve", "grants while it stops")                                 \
     ROW(RETRY_JOINS, "serve", "acquires again for a retry of a request under way")             \

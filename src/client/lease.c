@@ -17,7 +17,7 @@
 /* How long the reply may take after the wait is over. */
 #define REPLY_TIME SPAN_S(5)
 
-/* The time limit of the requests that undo a wait which the caller has cancelled. */
+/* The time limit of the requests that withdraw a wait which the caller has cancelled. */
 #define UNDO_TIME SPAN_S(2)
 
 /* ---- Results --------------------------------------------------------------------------------- */
@@ -120,17 +120,53 @@ static void acquire_now(struct request *request, struct wire_answer *answer)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
+static void release_granted_lease(struct request *request, const char *lease_id)
+{
+    struct buffer json = BUFFER_INIT(JSON_MAX);
+    struct wire_answer ignored;
+    wire_begin(&json);
+    wire_resource(&json, request->ref);
+    wire_text(&json, "lease_id", view_of(lease_id));
+    wire_end(&json);
+    wire_ask(request->ref->client, "/v1/release", &json,
+             mono_add(client_now(request->ref->client), UNDO_TIME), &ignored);
+    buffer_release(&json);
+}
+
+/* The same request without a wait ends the wait: its reply comes when the place in the queue is
+ * given up. If the wait was granted at that moment, it finds that lease, which is released. */
+static void withdraw_wait(struct request *request)
+{
+    struct buffer json = BUFFER_INIT(JSON_MAX);
+    struct wire_answer answer;
+    struct hf_client *client = request->ref->client;
+    write_acquire(&json, request, SPAN_US(0));
+    if (wire_ask(client, "/v1/acquire", &json, mono_add(client_now(client), UNDO_TIME),
+                 &answer) == HF_OK &&
+        is_lease_id(answer.lease_id))
+        release_granted_lease(request, answer.lease_id);
+    buffer_release(&json);
+}
+
 struct server_wait {
     struct request *request;
     struct hf_client *client;
+    bool withdrawn;
 };
 
+/* A wait is withdrawn while its connection is still open. If that were closed first, the server
+ * might notice it later than the caller looks who waits. */
 static bool wait_goes_on(void *argument, uint64_t done, uint64_t total)
 {
     struct server_wait *wait = argument;
     (void)done;
     (void)total;
-    return !wait_queue_is_cancelled(wait->request->ref, wait->request->waiter);
+    if (!wait_queue_is_cancelled(wait->request->ref, wait->request->waiter))
+        return true;
+    if (!wait->withdrawn)
+        withdraw_wait(wait->request);
+    wait->withdrawn = true;
+    return false;
 }
 
 /* One request that waits at the server. */
@@ -162,41 +198,13 @@ static enum hf_status wait_once(struct server_wait *wait, struct wire_answer *an
     return status;
 }
 
-static void release_granted_lease(struct request *request, const char *lease_id)
-{
-    struct buffer json = BUFFER_INIT(JSON_MAX);
-    struct wire_answer ignored;
-    wire_begin(&json);
-    wire_resource(&json, request->ref);
-    wire_text(&json, "lease_id", view_of(lease_id));
-    wire_end(&json);
-    wire_ask(request->ref->client, "/v1/release", &json,
-             mono_add(client_now(request->ref->client), UNDO_TIME), &ignored);
-    buffer_release(&json);
-}
-
-/* A wait that the caller has ended may have been granted at that moment. The same request without a
- * wait finds that lease, or acquires it, and it is released. */
-static void undo_wait(struct request *request)
-{
-    struct buffer json = BUFFER_INIT(JSON_MAX);
-    struct wire_answer answer;
-    struct hf_client *client = request->ref->client;
-    write_acquire(&json, request, SPAN_US(0));
-    if (wire_ask(client, "/v1/acquire", &json, mono_add(client_now(client), UNDO_TIME),
-                 &answer) == HF_OK &&
-        is_lease_id(answer.lease_id))
-        release_granted_lease(request, answer.lease_id);
-    buffer_release(&json);
-}
-
 /* Repeats the request, with the same id, until it is answered, because a caller that waits for a
  * lock also waits for its server. A request that got no reply may have been granted; the next one
  * then gets that lease. */
 static void acquire_waiting(struct request *request, struct wire_answer *answer)
 {
     struct table_ref *ref = request->ref;
-    struct server_wait wait = { request, ref->client };
+    struct server_wait wait = { .request = request, .client = ref->client };
     enum wait_queue_news news = QUEUE_NOTHING;
     enum hf_status status = HF_HELD;
     bool late = false;
@@ -214,7 +222,8 @@ static void acquire_waiting(struct request *request, struct wire_answer *answer)
     }
     wait_queue_note_trouble(ref, NULL);
     if (news == QUEUE_CANCELLED) {
-        undo_wait(request);
+        if (!wait.withdrawn)
+            withdraw_wait(request);
         error_set(&answer->error, HF_CANCELLED, "the wait was cancelled");
     } else if (status == HF_HELD) {
         error_set(&answer->error, HF_TIMEOUT, "still held by other clients");

@@ -331,6 +331,50 @@ static struct mono_time start_limit(const struct core *core)
     return mono_add(core->now, core->limits.start_max);
 }
 
+/* ---- Ends of waits ------------------------------------------------------------------- */
+
+/* A request has left its operation. A work goes on without it, an acquire does not. */
+static void forsake(struct core *core, struct core_op *op)
+{
+    if (op->is_acquire && !op_is_wanted(op))
+        acquire_abandon(core, op);
+}
+
+/* A request whose wait is over, and which is answered when the place in the store's queue is given
+ * up, or a second time limit has passed. */
+static void make_late(struct core *core, struct core_request *request)
+{
+    struct core_op *op = request->op;
+    remove_request(&op->requests, request);
+    request->late = true;
+    append_request(&op->late, request);
+    core_timer_set(&core->timers, &request->limit.timer,
+                   mono_add(core->now, core->limits.leave_max));
+}
+
+/* The wait of one request is over. If nobody else wants the acquire, its place is given up before
+ * the answer. */
+static void end_wait(struct core *core, struct core_request *request)
+{
+    struct core_op *op = request->op;
+    bool is_last = request == op->requests.first && request == op->requests.last;
+    if (RULE(TIMEOUT_HAS_NO_PLACE) && is_last && !request->late)
+        make_late(core, request);
+    else
+        answer_late(core, request);
+    forsake(core, op);
+}
+
+/* A client has repeated its request, and no longer wants to wait: it withdraws all of them. */
+static void end_all_waits(struct core *core, struct core_op *op)
+{
+    while (op->requests.first)
+        make_late(core, op->requests.first);
+    forsake(core, op);
+}
+
+/* ---- Arrivals ------------------------------------------------------------------------ */
+
 /* A request with the id of an earlier one. */
 static enum hf_status join_op(struct core *core, uint64_t number, struct core_op *op,
                               bool is_acquire, uint64_t content, struct mono_time until,
@@ -404,9 +448,14 @@ enum hf_status core_acquire(struct core *core, uint64_t request,
     else if (!wanted->waits)
         until = start_limit(core);
     struct core_op *op = memory_find(core, wanted->retry.id);
-    if (op && RULE(RETRY_JOINS))
-        return join_op(core, request, op, /* is_acquire */ true, wanted->retry.content, until,
-                       wanted->order, error);
+    if (op && RULE(RETRY_JOINS)) {
+        bool withdraws = RULE(REPEAT_ENDS_THE_WAIT) && !wanted->waits && op->waits;
+        enum hf_status status = join_op(core, request, op, /* is_acquire */ true,
+                                        wanted->retry.content, until, wanted->order, error);
+        if (status == HF_OK && withdraws && op->state != OP_ENDED)
+            end_all_waits(core, op);
+        return status;
+    }
     if (RULE(NO_WAIT_IN_TURN) && !wanted->waits && line_is_wanted(core, wanted->resource))
         return error_set(error, HF_HELD, "others are waiting for it");
     const struct core_retry none = { VIEW(""), 0 };
@@ -448,13 +497,6 @@ enum hf_status core_work(struct core *core, uint64_t request, const struct core_
 }
 
 /* ---- Other events -------------------------------------------------------------------- */
-
-/* A request has left its operation. A work goes on without it, an acquire does not. */
-static void forsake(struct core *core, struct core_op *op)
-{
-    if (op->is_acquire && !op_is_wanted(op))
-        acquire_abandon(core, op);
-}
 
 void core_hang_up(struct core *core, uint64_t number, struct mono_time now)
 {
@@ -517,24 +559,6 @@ static void refuse_to_start(struct core *core, struct core_op *op)
     memory_remove(core, op);
     op_answer(core, op, &busy);
     op_end(core, op);
-}
-
-/* The wait of one request is over. If nobody else wants the acquire, the answer follows when the
- * place in the store's queue is given up, or a second time limit has passed. */
-static void end_wait(struct core *core, struct core_request *request)
-{
-    struct core_op *op = request->op;
-    bool is_last = request == op->requests.first && request == op->requests.last;
-    if (RULE(TIMEOUT_HAS_NO_PLACE) && is_last && !request->late) {
-        remove_request(&op->requests, request);
-        request->late = true;
-        append_request(&op->late, request);
-        core_timer_set(&core->timers, &request->limit.timer,
-                       mono_add(core->now, core->limits.leave_max));
-    } else {
-        answer_late(core, request);
-    }
-    forsake(core, op);
 }
 
 void core_pass_time(struct core *core, struct mono_time now)
