@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""azure_test.py: the azure store on Azurite: the probe, credentials, mistakes, copies, the contract of
-all stores, and the race of processes.
+"""azure_test.py: the azure store on Azurite.
+
+    azure_test.py store    the probe, credentials, mistakes, copies, the contract of all stores, and
+                           the race of processes
+    azure_test.py locks    the tests of locks, their requests and their waits
+    azure_test.py copies   copies between files, SQLite, Ceph and Azurite, in all twelve directions
 
 Prints TAP. Uses the Azurite of this test run, or starts one (azurite_kit.py). Where the server cannot
 be started that is a failure.
@@ -19,6 +23,7 @@ import threading
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
 import azurite_kit
+import ceph_kit
 import tap_kit
 from tap_kit import run_program, tell
 
@@ -189,15 +194,19 @@ def copy(env, source, target):
     return result.returncode, json.loads(last), result.stderr
 
 
+def fill_folder(folder):
+    for i in range(40):
+        place = os.path.join(folder, f"f{i % 4}")
+        os.makedirs(place, exist_ok=True)
+        with open(os.path.join(place, f"o{i}"), "wb") as file:
+            file.write(os.urandom(1 + i * 5000))
+
+
 def check_copy(container, scratch):
     """From plain files to Azurite, on to another prefix there, to SQLite, and back into files."""
     stores = [f"dir:{scratch}/from", container.url("copies"), container.url("again"),
               f"sqlite:{scratch}/copy.db", f"dir:{scratch}/back"]
-    for i in range(40):
-        folder = os.path.join(scratch, "from", f"f{i % 4}")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, f"o{i}"), "wb") as file:
-            file.write(os.urandom(1 + i * 5000))
+    fill_folder(f"{scratch}/from")
     outcomes = [copy(container.environment, a, b) for a, b in zip(stores, stores[1:])]
     same = subprocess.run(["diff", "-r", "-x", "%*", f"{scratch}/from", f"{scratch}/back"],
                           capture_output=True, text=True)
@@ -222,15 +231,75 @@ def check_blocks(container, scratch):
          put.stderr + again.stderr + get.stderr + same.stdout)
 
 
-def check_commands(container):
-    """Locks, keys and a holder that is killed, as on every store."""
-    env, url = container.environment, container.url("commands")
-    run = holdfast(env, url, "run", "job", "--", "sh", "-c", "echo token $HOLDFAST_TOKEN")
-    tell(run.returncode == 0 and run.stdout.startswith("token "), "a command runs under a lock",
-         run.stdout + run.stderr)
+def check_commands(container, scratch):
+    """A lock, a key, compaction and an index, as on every store."""
+    env = dict(container.environment, HOLDFAST_STORE=container.url("commands"))
+    for i in range(12):
+        with open(os.path.join(scratch, f"new-{i}.usv"), "w", encoding="utf-8") as file:
+            file.write(f"a\x1f{i}\x1f{i}\nb{i}\x1fx\x1f{i}\n")
+    script = """set -eu
+        holdfast() { "$HOLDFAST_PROGRAM" -q "$@"; }
+        holdfast run job -- true
+        lease=$(holdfast key acquire color)
+        holdfast key show color >&2
+        holdfast compact create --format usv --key 1 --time 3
+        holdfast compact ingest new-*.usv
+        holdfast compact run --all
+        holdfast compact cat | wc -l
+        holdfast compact fsck >&2
+        holdfast index create domains --fields domain,owner,updated_at --key domain --time updated_at
+        holdfast index put domains domain=example.com owner=ada
+        holdfast index compile domains
+        holdfast index get domains example.com
+        """
+    done = subprocess.run(["sh", "-c", script], env=env, cwd=scratch, capture_output=True, text=True,
+                          timeout=2 * SECONDS)
+    tell(done.returncode == 0 and done.stdout.startswith("13\n") and "ada" in done.stdout,
+         "locks, keys, compaction and indexes work", done.stdout + done.stderr)
 
 
-def run_all(scratch):
+def listing(env, url):
+    """The keys and sizes of a store."""
+    result = holdfast(env, url, "--json", "store", "ls", "-r")
+    return [(row["key"], row["size_bytes"]) for row in map(json.loads, result.stdout.splitlines())
+            if not row["key"].startswith(".holdfast/")]
+
+
+def run_copies(scratch):
+    with azurite_kit.shared_or_own(scratch) as azurite, ceph_kit.shared_or_own(scratch) as ceph:
+        container, bucket = azurite.container("copies"), ceph.bucket("copies")
+        env = {**ceph.environment, **azurite.environment}
+        kinds = {"files": lambda name: f"dir:{scratch}/{name}",
+                 "SQLite": lambda name: f"sqlite:{scratch}/{name}.db",
+                 "Ceph": bucket.url, "Azurite": container.url}
+        fill_folder(f"{scratch}/from")
+        wanted = listing(env, f"dir:{scratch}/from")
+        for kind, place in kinds.items():
+            copy(env, f"dir:{scratch}/from", place("source"))
+        for source in kinds:
+            for target in kinds:
+                if source == target:
+                    continue
+                there = kinds[target](f"from-{source}".lower())
+                done = copy(env, kinds[source]("source"), there)
+                back = f"{scratch}/back-{source}-{target}"
+                copy(env, there, f"dir:{back}")
+                same = subprocess.run(["diff", "-r", "-x", "%*", f"{scratch}/from", back],
+                                      capture_output=True, text=True)
+                tell(done[0] == 0 and done[1].get("objects_copied") == 40 and len(wanted) == 40 and
+                     listing(env, there) == wanted and same.returncode == 0,
+                     f"a copy from {source} to {target} is the same", f"{done} {same.stdout}")
+
+
+def run_locks(scratch):
+    with azurite_kit.shared_or_own(scratch) as azurite:
+        for name, seconds in (("lock_request_test", 60), ("lock_test", 90), ("lock_wait_test", 240)):
+            url = azurite.container("locks").url(parameters="connections=64")
+            run_program(name, ["url"], dict(azurite.environment, HOLDFAST_TEST_URL=url), name,
+                        seconds)
+
+
+def run_store(scratch):
     with azurite_kit.shared_or_own(scratch) as azurite:
         container = azurite.container("azure")
         check_probe(container)
@@ -239,23 +308,29 @@ def run_all(scratch):
         check_mistakes(container)
         check_copy(container, scratch)
         check_blocks(container, scratch)
-        check_commands(container)
+        check_commands(container, scratch)
         env = dict(azurite.environment, HOLDFAST_TEST_URL=container.url(parameters="connections=64"))
         env.setdefault("HOLDFAST_TEST_ROUNDS", "5")
         run_program("store_test", ["url"], env, "contract", SECONDS)
         run_program("process_race_test", ["url"], env, "processes", SECONDS)
 
 
-def main():
+MODES = {"store": run_store, "locks": run_locks, "copies": run_copies}
+
+
+def main(words):
+    if len(words) != 1 or words[0] not in MODES:
+        sys.exit("usage: azure_test.py store | locks | copies")
     scratch = tempfile.mkdtemp(prefix="holdfast-azure-")
     try:
-        run_all(scratch)
-    except (OSError, subprocess.SubprocessError, azurite_kit.CannotStart) as problem:
-        tell(False, "Azurite starts and the programs end in time", str(problem))
+        MODES[words[0]](scratch)
+    except (OSError, subprocess.SubprocessError, azurite_kit.CannotStart,
+            ceph_kit.CannotStart) as problem:
+        tell(False, "the servers start and the programs end in time", str(problem))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return tap_kit.end()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

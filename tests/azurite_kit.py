@@ -14,7 +14,6 @@ import hmac
 import http.client
 import os
 import secrets
-import signal
 import subprocess
 import time
 import urllib.parse
@@ -53,10 +52,8 @@ class Azurite:
             raise CannotStart(done.stderr.strip())
 
     def down(self):
-        path = os.path.join(self.folder, "pid")
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file, contextlib.suppress(ProcessLookupError):
-                os.kill(int(file.read()), signal.SIGTERM)
+        if os.path.isdir(self.folder):
+            subprocess.run([os.path.join(SERVERS, "azurite-down"), self.folder], timeout=60)
 
     def wait_until_ready(self):
         """Waits for a server that another process is starting."""
@@ -100,8 +97,12 @@ class Container:
         self.environment = azurite.environment
 
     def url(self, prefix="", parameters=""):
+        return self.url_at(self.azurite.endpoint(), prefix, parameters)
+
+    def url_at(self, endpoint, prefix="", parameters=""):
+        """The URL through another address than the server's own, such as a relay."""
         place = f"{self.name}/{prefix}" if prefix else self.name
-        return f"azure://{ACCOUNT}/{place}?endpoint={self.azurite.endpoint()}" + \
+        return f"azure://{ACCOUNT}/{place}?endpoint={endpoint}" + \
             (f"&{parameters}" if parameters else "")
 
     def sas(self, permissions="racwdl", seconds=3600):

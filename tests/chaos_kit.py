@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 
+import azurite_kit
 import ceph_kit
 import json_kit
 import tap_kit
@@ -129,17 +130,25 @@ class Crew:
 Site = collections.namedtuple("Site", "folder bucket behind")
 
 
+def on_server(story, place, server, ours):
+    """On a bucket or a container of a server."""
+    def behind(name, make_proxy):
+        proxy = make_proxy(server.endpoint())
+        return Bucket(ours.url_at(proxy.endpoint, name), server.environment), proxy
+
+    story(Site(place, lambda name: Bucket(ours.url(name), server.environment), behind))
+
+
 def on_ceph(story, place):
     begun = time.monotonic()
     with ceph_kit.shared_or_own(place) as ceph:
         say(f"the cluster is up after {time.monotonic() - begun:.1f} s")
-        ours = ceph.bucket("chaos")
+        on_server(story, place, ceph, ceph.bucket("chaos"))
 
-        def behind(name, make_proxy):
-            proxy = make_proxy(ceph.endpoint())
-            return Bucket(ours.url_at(proxy.endpoint, name), ceph.environment), proxy
 
-        story(Site(place, lambda name: Bucket(ours.url(name), ceph.environment), behind))
+def on_azurite(story, place):
+    with azurite_kit.shared_or_own(place) as azurite:
+        on_server(story, place, azurite, azurite.container("chaos"))
 
 
 def on_disk(story, place, store):
@@ -155,10 +164,12 @@ def play(story, store):
     try:
         if store == "ceph":
             on_ceph(story, place)
+        elif store == "azurite":
+            on_azurite(story, place)
         else:
             on_disk(story, place, store)
-    except ceph_kit.CannotStart as why:
-        tell(False, "the cluster starts", str(why))
+    except (azurite_kit.CannotStart, ceph_kit.CannotStart) as why:
+        tell(False, "the server starts", str(why))
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return tap_kit.end()

@@ -7,7 +7,7 @@ one of them is killed every now and then.
         [--quick]
 
 STORE is sqlite, dir, dir-without-sync (a kill is no power loss; so it takes the time of the machine, not
-that of its disk) or ceph. Prints TAP, and figures behind '#'. The workers are tests/txn_worker.c; what
+that of its disk), ceph or azurite. Prints TAP, and figures behind '#'. The workers are tests/txn_worker.c; what
 they wrote is all that is known of what should be there. Afterwards tools/txn_audit.py, which shares no
 code with us, compares: once as the dead have left it, once when every account was taken again and
 `holdfast sweep --full` has run, and once when records were purged as if D had passed.
@@ -145,7 +145,7 @@ def local_copy(bucket, folder):
 
 
 def audit(bucket, place, story, when, **judged):
-    remote = bucket.url.startswith("s3:")
+    remote = bucket.url.startswith(("s3:", "azure:"))
     store = local_copy(bucket, f"{place}/copy") if remote else open_store(bucket.place)
     result = txn_audit.audit(store, story, balance=BALANCE, **judged)
     say(f"{when}: " + ", ".join(f"{name} {figure}" for name, figure in result.figures.items() if figure))
@@ -264,7 +264,7 @@ def story_on(bucket, options, place):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("store", choices=["sqlite", "dir", "dir-without-sync", "ceph"])
+    parser.add_argument("store", choices=["sqlite", "dir", "dir-without-sync", "ceph", "azurite"])
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--transfers", type=int, default=2000, help="until so many were told")
     parser.add_argument("--accounts", type=int, default=100)
@@ -273,7 +273,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="240 transfers (ceph: 160) by 6, a ttl of 0.5 s")
     options = parser.parse_args()
     if options.quick:
-        options.transfers = 160 if options.store == "ceph" else 240
+        options.transfers = 160 if options.store in ("ceph", "azurite") else 240
         options.workers, options.ttl = 6, 0.5
     return chaos_kit.play(lambda site: story_on(site.bucket("chaos"), options, site.folder), options.store)
 
