@@ -357,11 +357,25 @@ def _(s):
     s.run("run", "x", "true")
 
 
-@it("a local socket is as good as an address")
+def loads_libcurl(s, url):
+    s.env["LD_DEBUG"] = "files"
+    done = s.run("run", "--store", url, "x", "true", expect=None)
+    text = done.stderr.decode(errors="replace")
+    del s.env["LD_DEBUG"]
+    equal(done.returncode, 0, text)
+    true("libc.so" in text, "it tells what is loaded")
+    return "libcurl" in text
+
+
+@it("a local socket is as good as an address, and neither needs libcurl, which takes long to load")
 def _(s):
+    s.serve(*tls_options(s))
+    equal(loads_libcurl(s, f"{s.env['HOLDFAST_STORE']}?ca={s.file('ca.pem')}"), True, "TLS")
+    s.serve()
+    equal(loads_libcurl(s, s.env["HOLDFAST_STORE"]), False, "an address")
     s.serve(listen="unix:" + s.file("sock"))
     s.env["HOLDFAST_STORE"] = "unix:" + s.file("sock")
-    s.run("run", "x", "true")
+    equal(loads_libcurl(s, s.env["HOLDFAST_STORE"]), False, "a local socket")
     lease = s.out("acquire", "x").decode().strip()
     fails(s, "HELD", "run", "--no-wait", "x", "true")
     s.run("release", lease)
