@@ -326,9 +326,11 @@ enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time 
 /* Checks that no token was ever issued, so that a lost epoch is 0. The scan runs after our own
  * blank object was written. A client that grants the first token has therefore either filled our
  * blank, and our write over it fails, or the scan finds its token. In the latter case that client
- * may have created this object as well, so there is nothing left for us to create. */
+ * may have created both objects, so there is nothing left for us to create; one of them may have
+ * been lost again since. */
 static enum hf_status check_unused(struct epoch_file *file, struct hf_error *error)
 {
+    struct epoch_file second = { .ref = file->ref, .is_copy = !file->is_copy };
     struct epoch_scan scan = { 0 };
     struct epoch_body *made = NULL;
     if (file->rebuild || file->empty)
@@ -339,6 +341,9 @@ static enum hf_status check_unused(struct epoch_file *file, struct hf_error *err
     if (status != HF_OK || file->empty)
         return status;
     status = read_epoch_file(file, &made, error);
+    if (epoch_is_lost(status))
+        status = file->is_copy ? read_epoch_file(&second, &made, error)
+                               : read_epoch_copy(&second, &made, error);
     if (status == HF_OK) {
         epoch_body_free(made);
         return error_set(error, HF_CONFLICT, "another client has created the epoch document");
