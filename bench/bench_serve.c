@@ -9,7 +9,9 @@
  *   slow       the same as pairs with 2 ms added to each sync of the disk (LD_PRELOAD; not etcd,
  *              which makes its system calls by itself)
  *   handover   16 connections that pass one lock on, beside a list of Redis with one element
- *   memory     what the server needs when it is idle and for each lease, and for keepalives */
+ *   memory     what the server needs when it is idle, and for 100,000 leases of five minutes: memory
+ *              for each, and processor time for keepalives three times per ttl
+ *   waiters    9,999 parked waiters: memory, and the time from a release to the next one */
 #include "bench.h"
 #include "env/env.h"
 #include "place.h"
@@ -381,42 +383,153 @@ static void bench_handover(struct bench *bench)
     stop_sides(sides, 2);
 }
 
-#define LEASES 20000
+#define LEASES          100000
+#define RENEWALS_PER_S  1000 /* three times in each five minutes */
+#define RENEWALS_TICK   SPAN_MS(20)
+#define RENEWALS_A_TICK (RENEWALS_PER_S / 50)
 
-/* Acquires leases with one connection, which keeps them. */
-static void hold_many(const struct peer_server *server, unsigned count)
+static char lease_ids[LEASES][40];
+
+/* Acquires or renews the leases from `first` on, one for each connection at a time. */
+static void use_leases(int loop, unsigned connection_count, unsigned first, unsigned count)
 {
-    static struct peer_connection connection;
-    connection = (struct peer_connection){ .fd = peer_connect(server->port) };
-    for (unsigned i = 0; i < count; i++) {
-        connection.number = i;
-        connection.holds = false;
-        peer_say(&connection, &peer_names);
-        while (!peer_listen(&connection, &peer_names))
-            ;
+    struct epoll_event events[CONNECTIONS_MAX];
+    bool renews = lease_ids[first][0] != '\0';
+    unsigned next = first, end = first + count, busy = 0;
+    for (; busy < connection_count && next < end; busy++, next++) {
+        connections[busy].number = next;
+        connections[busy].holds = renews;
+        memcpy(connections[busy].lease, lease_ids[next], sizeof lease_ids[0]);
+        peer_say(&connections[busy], &peer_leases);
     }
-    close(connection.fd);
+    while (busy > 0) {
+        int ready = epoll_wait(loop, events, CONNECTIONS_MAX, 1000);
+        for (int i = 0; i < ready; i++) {
+            struct peer_connection *connection = events[i].data.ptr;
+            if (!peer_listen(connection, &peer_leases))
+                continue;
+            memcpy(lease_ids[connection->number], connection->lease, sizeof lease_ids[0]);
+            busy--;
+            if (next == end)
+                continue;
+            connection->number = next++;
+            connection->holds = renews;
+            memcpy(connection->lease, lease_ids[connection->number], sizeof lease_ids[0]);
+            peer_say(connection, &peer_leases);
+            busy++;
+        }
+    }
+}
+
+/* The share of a processor that the server needs for the renewals, at their own pace. */
+static double measure_renewals(const struct peer_server *server, int loop, double seconds)
+{
+    struct env *env = env_real();
+    struct mono_time start = env_now(env), tick = start;
+    double cpu = peer_cpu_us(server);
+    unsigned next = 0;
+    while (mono_since(tick, start).us < (int64_t)(seconds * 1e6)) {
+        use_leases(loop, CONNECTIONS_MAX, next, RENEWALS_A_TICK);
+        next = (next + RENEWALS_A_TICK) % (LEASES - RENEWALS_A_TICK);
+        tick = mono_add(tick, RENEWALS_TICK);
+        struct span left = mono_since(tick, env_now(env));
+        if (left.us > 0)
+            env_sleep(env, left);
+    }
+    double took = (double)mono_since(env_now(env), start).us;
+    return (peer_cpu_us(server) - cpu) / took;
 }
 
 static void bench_memory(struct bench *bench)
 {
-    static const struct peer *const peers[] = { &peer_names };
+    static const struct peer *const peers[] = { &peer_leases };
     struct side side;
     start_sides(&side, peers, 1);
     measure_pairs(&peer_names, &side.server, 1, 0.1);
     size_t idle = peer_memory(&side.server);
     bench_bar(bench, "memory of an idle server", "MiB", (double)idle / 1048576, 8, true);
-    hold_many(&side.server, LEASES);
+    int loop = open_connections(&peer_leases, &side.server, CONNECTIONS_MAX);
+    use_leases(loop, CONNECTIONS_MAX, 0, LEASES);
     size_t full = peer_memory(&side.server);
-    bench_bar(bench, "memory of a lease that is held", "bytes",
+    bench_bar(bench, "memory of a lease that is held, of 100,000", "bytes",
               ((double)full - (double)idle) / LEASES, 300, true);
+    double share = measure_renewals(&side.server, loop, 5 * bench->seconds);
+    bench_bar(bench, "processor time for keepalives of 100,000 leases", "%", 100 * share, 5,
+              true);
+    close_connections(loop, CONNECTIONS_MAX);
     stop_sides(&side, 1);
 }
 
-static const struct bench_part parts[] = {
-    { "pairs", bench_pairs },       { "processes", bench_processes }, { "slow", bench_slow },
-    { "handover", bench_handover }, { "memory", bench_memory },       { NULL, NULL }
-};
+#define WAITERS 9999
+
+/* Passes the lock on. Each connection that gets it releases it, and waits again. */
+static size_t pass_on(struct peer_connection *waiters, int loop, struct mono_time end)
+{
+    struct env *env = env_real();
+    struct epoll_event events[CONNECTIONS_MAX];
+    struct mono_time released = env_now(env);
+    size_t passed = 0;
+    while (mono_before(env_now(env), end)) {
+        int ready = epoll_wait(loop, events, CONNECTIONS_MAX, 100);
+        for (int i = 0; i < ready; i++) {
+            struct peer_connection *connection = &waiters[events[i].data.u32];
+            if (!peer_listen(connection, &peer_waiters))
+                continue;
+            if (connection->holds) {
+                note_sample(passed++, mono_since(env_now(env), released));
+                released = env_now(env);
+            }
+            peer_say(connection, &peer_waiters);
+        }
+    }
+    return passed;
+}
+
+static void bench_waiters(struct bench *bench)
+{
+    static const struct peer *const peers[] = { &peer_waiters };
+    struct side side;
+    struct round round;
+    struct peer_connection *waiters = calloc(WAITERS + 1, sizeof *waiters);
+    if (!waiters)
+        bench_die("out of memory");
+    start_sides(&side, peers, 1);
+    size_t idle = peer_memory(&side.server);
+    int loop = epoll_create1(EPOLL_CLOEXEC);
+    for (uint32_t i = 0; i <= WAITERS; i++) {
+        struct epoll_event event = { .events = EPOLLIN, .data.u32 = i };
+        waiters[i].fd = peer_connect(side.server.port);
+        if (waiters[i].fd < 0 || epoll_ctl(loop, EPOLL_CTL_ADD, waiters[i].fd, &event) != 0)
+            bench_die("connect: %s; 'ulimit -n' must be above 10,000", strerror(errno));
+        peer_say(&waiters[i], &peer_waiters);
+        while (i == 0 && !peer_listen(&waiters[0], &peer_waiters))
+            ; /* it holds the lock */
+    }
+    env_sleep(env_real(), SPAN_S(1)); /* the server has read all of them */
+    bench_bar(bench, "memory for 9,999 parked waiters", "MiB",
+              ((double)peer_memory(&side.server) - (double)idle) / 1048576, 200, true);
+    peer_say(&waiters[0], &peer_waiters);
+    size_t passed =
+        pass_on(waiters, loop, mono_add(env_now(env_real()), SPAN_US(bench->seconds * 1e6)));
+    set_percentiles(&round, passed);
+    bench_bar(bench, "a release reaches the next of 9,999 waiters, p50", "us", round.p50_us,
+              5000, true);
+    bench_bar(bench, "a release reaches the next of 9,999 waiters, p99", "us", round.p99_us,
+              5000, true);
+    for (size_t i = 0; i <= WAITERS; i++)
+        close(waiters[i].fd);
+    close(loop);
+    free(waiters);
+    stop_sides(&side, 1);
+}
+
+static const struct bench_part parts[] = { { "pairs", bench_pairs },
+                                           { "processes", bench_processes },
+                                           { "slow", bench_slow },
+                                           { "handover", bench_handover },
+                                           { "memory", bench_memory },
+                                           { "waiters", bench_waiters },
+                                           { NULL, NULL } };
 
 int main(int argc, char **argv)
 {

@@ -281,6 +281,23 @@ const struct peer peer_paths = {
     "holdfast serve, one document", true, start_ours, NULL, ask_path, take_ours
 };
 
+static size_t ask_lease(const struct peer_connection *connection, char text[PEER_TEXT_MAX])
+{
+    char body[256];
+    if (connection->holds)
+        snprintf(body, sizeof body, "{\"key\":\"h%u\",\"lease_id\":\"%s\"}", connection->number,
+                 connection->lease);
+    else
+        snprintf(body, sizeof body,
+                 "{\"key\":\"h%u\",\"owner\":\"b\",\"ttl_seconds\":300,\"block_seconds\":-1}",
+                 connection->number);
+    return http_request(text, connection->holds ? "/v1/keepalive" : "/v1/acquire", body);
+}
+
+const struct peer peer_leases = {
+    "holdfast serve, leases", true, start_ours, NULL, ask_lease, take_ours
+};
+
 static size_t ask_and_wait(const struct peer_connection *connection, char text[PEER_TEXT_MAX])
 {
     char body[256];

@@ -51,6 +51,9 @@ struct peer {
 extern const struct peer peer_names, peer_paths;
 extern const struct peer peer_redis, peer_postgres, peer_etcd, peer_zookeeper;
 
+/* Leases of five minutes, of a document each. What is held is not released, but renewed. */
+extern const struct peer peer_leases;
+
 /* One lock for all connections, which wait for it: ours, and a list of Redis with one element. */
 extern const struct peer peer_waiters, peer_blpop;
 

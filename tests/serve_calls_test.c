@@ -346,6 +346,38 @@ static void the_cache_is_bounded(void **state)
     close_server(&server);
 }
 
+/* Against a plain list: which leases are cached after many were added, forgotten and dropped. */
+static void the_cache_has_the_latest_leases(void **state)
+{
+    enum { ADDED = 2000, KEPT = 700 };
+    static const unsigned char secret[LEASE_SECRET_BYTES] = { 7 };
+    static char ids[ADDED][CORE_LEASE_ID_SIZE + 1];
+    static bool forgotten[ADDED];
+    char lease[HF_LEASE_TEXT_MAX];
+    (void)state;
+    struct lease_ids *cache = lease_ids_new(env_real(), secret, KEPT);
+    assert_non_null(cache);
+    for (size_t i = 0; i < ADDED; i++) {
+        snprintf(lease, sizeof lease, "%zu", i);
+        lease_id_of(cache, "k", lease, ids[i]);
+        lease_id_of(cache, "k", lease, ids[i]); /* once more: it is cached already */
+        if (i % 3 != 0)
+            continue;
+        forgotten[i / 2] = true;
+        lease_id_forget(cache, ids[i / 2]);
+        lease_id_forget(cache, ids[i / 2]);
+    }
+    for (size_t i = 0; i < ADDED; i++) {
+        bool kept = i >= ADDED - KEPT && !forgotten[i];
+        assert_int_equal(lease_id_is_cached(cache, ids[i]), kept);
+    }
+    for (size_t i = 0; i < ADDED; i++)
+        lease_id_forget(cache, ids[i]);
+    for (size_t i = 0; i < ADDED; i++)
+        assert_false(lease_id_is_cached(cache, ids[i]));
+    lease_ids_free(cache);
+}
+
 static void the_secret_of_a_bucket_is_created_once(void **state)
 {
     struct place *place = *state;
@@ -524,6 +556,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_acquire_for_a_transaction_waits_in_line_and_leaves_nothing),
         cmocka_unit_test(another_server_finds_the_lease_of_an_id),
         cmocka_unit_test(the_cache_is_bounded),
+        cmocka_unit_test(the_cache_has_the_latest_leases),
         cmocka_unit_test(the_secret_of_a_bucket_is_created_once),
         cmocka_unit_test(orders_with_wrong_arguments_are_refused),
         cmocka_unit_test(a_pool_runs_every_job_once_and_refuses_too_many),

@@ -67,10 +67,14 @@ static void write_entry(struct buffer *text, struct view entry, bool first)
     buffer_append(text, view_from(entry, first));
 }
 
+/* What a table usually has besides its leases. */
+#define HEADER_BYTES_USUAL 512
+
 bool table_encode(const struct lease_table *table, struct view nonce, struct buffer *text)
 {
     check(!table->adopted);
-    buffer_reserve(text, table->bytes + KIB_OF_HEADER + table->unknown.size +
+    /* A document keeps its text for the next write, and there may be many small ones. */
+    buffer_reserve(text, table->bytes + HEADER_BYTES_USUAL + table->unknown.size +
                              table->unknown_settings.size);
     buffer_append(text, VIEW("{\"format\":\"" TABLE_FORMAT "\",\"next_token\":"));
     buffer_append_u64(text, table->next_token);

@@ -16,6 +16,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@
 #define WORKERS_LOCAL   16
 #define WORKERS_NETWORK 64
 #define WORKERS_MAX     256
-#define CACHED_LEASES   65536
+#define CACHED_LEASES   131072
 
 struct options {
     const char *store, *token_file;
@@ -727,6 +728,9 @@ int main(int argc, char **argv)
     static struct daemon daemon;
     struct hf_error error;
     signal(SIGPIPE, SIG_IGN);
+#ifdef M_ARENA_MAX
+    mallopt(M_ARENA_MAX, 2); /* otherwise each worker keeps a megabyte */
+#endif
     daemon.env = env_real();
     enum hf_status status = read_options(&daemon.options, argc, argv, &error);
     if (status != HF_OK)

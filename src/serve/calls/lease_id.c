@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/map.h"
 #include "base/parse.h"
 #include "base/rule.h"
 
@@ -16,10 +15,13 @@
 
 #define CACHE_KEY_BYTES 16
 
+#define SLOTS_MIN 64
+
+/* There may be 100,000 of them, so that each byte counts. */
 struct cached_lease {
     struct cached_lease *next; /* in the order in which they were added */
-    bool dropped;              /* no longer in the map */
-    char key[CACHE_KEY_BYTES];
+    unsigned char key[CACHE_KEY_BYTES];
+    bool dropped; /* no longer in the table */
     char lease[];
 };
 
@@ -27,7 +29,10 @@ struct lease_ids {
     unsigned char secret[LEASE_SECRET_BYTES];
     size_t cached_max;
     struct env_mutex mutex; /* guards the members below */
-    struct map cache;
+    /* A hash table: an entry is in the first free slot from that of its key on. At most three
+     * quarters of the slots are used. */
+    struct cached_lease **slots;
+    size_t slot_count, used;
     struct cached_lease *first, *last;
     size_t count; /* in the list, those that were dropped included */
 };
@@ -40,7 +45,6 @@ struct lease_ids *lease_ids_new(struct env *env, const unsigned char secret[LEAS
         return NULL;
     memcpy(ids->secret, secret, sizeof ids->secret);
     ids->cached_max = cached_max;
-    ids->cache = MAP_INIT;
     env_mutex_init(env, &ids->mutex);
     return ids;
 }
@@ -54,7 +58,7 @@ void lease_ids_free(struct lease_ids *ids)
         free(ids->first);
         ids->first = next;
     }
-    map_release(&ids->cache);
+    free(ids->slots);
     env_mutex_release(&ids->mutex);
     memset(ids->secret, 0, sizeof ids->secret);
     free(ids);
@@ -95,18 +99,87 @@ static bool same_id(const char *a, const char *b)
 
 /* The hash of an id tells an attacker who measures the lookup nothing about the id. */
 static void cache_key(const struct lease_ids *ids, const char *id,
-                      char ret_key[CACHE_KEY_BYTES])
+                      unsigned char ret_key[CACHE_KEY_BYTES])
 {
     unsigned char digest[SHA256_BYTES];
     keyed_hash(ids, view_of(id), digest);
     memcpy(ret_key, digest, CACHE_KEY_BYTES);
 }
 
+/* The slot where a search for the key begins. The key is a hash already. */
+static size_t home_slot(const struct lease_ids *ids, const unsigned char *key)
+{
+    uint64_t hash;
+    memcpy(&hash, key, sizeof hash);
+    return (size_t)hash & (ids->slot_count - 1);
+}
+
+/* The slot that has the key, or the free one where it would be. */
+static size_t find_slot_locked(const struct lease_ids *ids, const unsigned char *key)
+{
+    size_t at = home_slot(ids, key);
+    while (ids->slots[at] && memcmp(ids->slots[at]->key, key, CACHE_KEY_BYTES) != 0)
+        at = (at + 1) & (ids->slot_count - 1);
+    return at;
+}
+
+static struct cached_lease *find_cached_locked(const struct lease_ids *ids,
+                                               const unsigned char *key)
+{
+    return ids->used > 0 ? ids->slots[find_slot_locked(ids, key)] : NULL;
+}
+
+/* Entries behind the one that leaves move up, unless they would then be before their home. */
+static void empty_slot_locked(struct lease_ids *ids, size_t free_slot)
+{
+    size_t mask = ids->slot_count - 1;
+    for (size_t at = (free_slot + 1) & mask; ids->slots[at]; at = (at + 1) & mask) {
+        size_t home = home_slot(ids, ids->slots[at]->key);
+        if (((at - home) & mask) < ((at - free_slot) & mask))
+            continue;
+        ids->slots[free_slot] = ids->slots[at];
+        free_slot = at;
+    }
+    ids->slots[free_slot] = NULL;
+    ids->used--;
+}
+
+/* False: without memory, there is no room. */
+static bool make_room_locked(struct lease_ids *ids)
+{
+    if ((ids->used + 1) * 4 <= ids->slot_count * 3)
+        return true;
+    size_t old_count = ids->slot_count;
+    size_t count = old_count > 0 ? 2 * old_count : SLOTS_MIN;
+    struct cached_lease **old = ids->slots, **slots = calloc(count, sizeof(*slots));
+    if (!slots)
+        return false;
+    ids->slots = slots;
+    ids->slot_count = count;
+    for (size_t i = 0; i < old_count; i++)
+        if (old[i])
+            slots[find_slot_locked(ids, old[i]->key)] = old[i];
+    free(old);
+    return true;
+}
+
+static bool add_cached_locked(struct lease_ids *ids, struct cached_lease *entry)
+{
+    if (ids->cached_max == 0 || find_cached_locked(ids, entry->key) || !make_room_locked(ids))
+        return false;
+    ids->slots[find_slot_locked(ids, entry->key)] = entry;
+    ids->used++;
+    *(ids->last ? &ids->last->next : &ids->first) = entry;
+    ids->last = entry;
+    ids->count++;
+    return true;
+}
+
 static void drop_first_locked(struct lease_ids *ids)
 {
     struct cached_lease *first = ids->first;
     if (!first->dropped)
-        check(map_take(&ids->cache, (struct view){ first->key, CACHE_KEY_BYTES }) == first);
+        empty_slot_locked(ids, find_slot_locked(ids, first->key));
     ids->first = first->next;
     if (!ids->first)
         ids->last = NULL;
@@ -117,7 +190,6 @@ static void drop_first_locked(struct lease_ids *ids)
 /* Without memory, the lease is not cached. */
 static void cache_add(struct lease_ids *ids, const char *id, const char *lease)
 {
-    void *old = NULL;
     size_t size = strlen(lease) + 1;
     struct cached_lease *entry = malloc(sizeof *entry + size);
     if (!entry)
@@ -125,20 +197,10 @@ static void cache_add(struct lease_ids *ids, const char *id, const char *lease)
     *entry = (struct cached_lease){ .next = NULL };
     cache_key(ids, id, entry->key);
     memcpy(entry->lease, lease, size);
-    struct view key = { entry->key, CACHE_KEY_BYTES };
     env_mutex_lock(&ids->mutex);
-    bool added = ids->cached_max > 0 && !map_get(&ids->cache, key) &&
-                 map_put(&ids->cache, key, entry, &old);
-    if (added) {
-        if (ids->last)
-            ids->last->next = entry;
-        else
-            ids->first = entry;
-        ids->last = entry;
-        ids->count++;
-        while (ids->count > ids->cached_max)
-            drop_first_locked(ids);
-    }
+    bool added = add_cached_locked(ids, entry);
+    while (ids->count > ids->cached_max)
+        drop_first_locked(ids);
     env_mutex_unlock(&ids->mutex);
     if (!added)
         free(entry);
@@ -146,11 +208,10 @@ static void cache_add(struct lease_ids *ids, const char *id, const char *lease)
 
 static bool cache_get(struct lease_ids *ids, const char *id, char ret_lease[HF_LEASE_TEXT_MAX])
 {
-    char key[CACHE_KEY_BYTES];
+    unsigned char key[CACHE_KEY_BYTES];
     cache_key(ids, id, key);
     env_mutex_lock(&ids->mutex);
-    const struct cached_lease *entry =
-        map_get(&ids->cache, (struct view){ key, CACHE_KEY_BYTES });
+    const struct cached_lease *entry = find_cached_locked(ids, key);
     if (entry)
         snprintf(ret_lease, HF_LEASE_TEXT_MAX, "%s", entry->lease);
     env_mutex_unlock(&ids->mutex);
@@ -159,22 +220,24 @@ static bool cache_get(struct lease_ids *ids, const char *id, char ret_lease[HF_L
 
 bool lease_id_is_cached(struct lease_ids *ids, const char *id)
 {
-    char key[CACHE_KEY_BYTES];
+    unsigned char key[CACHE_KEY_BYTES];
     cache_key(ids, id, key);
     env_mutex_lock(&ids->mutex);
-    bool cached = map_get(&ids->cache, (struct view){ key, CACHE_KEY_BYTES }) != NULL;
+    bool cached = find_cached_locked(ids, key) != NULL;
     env_mutex_unlock(&ids->mutex);
     return cached;
 }
 
 void lease_id_forget(struct lease_ids *ids, const char *id)
 {
-    char key[CACHE_KEY_BYTES];
+    unsigned char key[CACHE_KEY_BYTES];
     cache_key(ids, id, key);
     env_mutex_lock(&ids->mutex);
-    struct cached_lease *entry = map_take(&ids->cache, (struct view){ key, CACHE_KEY_BYTES });
-    if (entry)
+    struct cached_lease *entry = find_cached_locked(ids, key);
+    if (entry) {
+        empty_slot_locked(ids, find_slot_locked(ids, key));
         entry->dropped = true;
+    }
     while (ids->first && ids->first->dropped)
         drop_first_locked(ids);
     env_mutex_unlock(&ids->mutex);
