@@ -349,7 +349,7 @@ struct hf_try *play_tries(struct play *play, int index)
         uint8_t byte = play_byte(play, index + i);
         bool is_key = byte % 2 == 1;
         tries[i] = (struct hf_try){
-            .kind = (enum hf_try_kind)(byte / 2 % 4),
+            .kind = (enum hf_try_kind)(byte / 2 % 5),
             .lock = is_key ? NULL : play_handle(play, KIND_LOCK, index + i),
             .key = is_key ? play_handle(play, KIND_KEY, index + i) : NULL,
         };

@@ -228,6 +228,39 @@ static void refused_by_the_store(void **state)
     free_many(&many);
 }
 
+/* Leases that are held, one that was only named, and one that has ended. */
+static void renewals(void **state)
+{
+    struct pair *pair = *state;
+    struct many many = many_of(&pair->one, "named:");
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    char text[HF_LEASE_TEXT_MAX];
+    if (!store_can(pair)) {
+        free_many(&many);
+        return;
+    }
+    create_tables(&many);
+    try_many(&many, HF_TRY_ACQUIRE);
+    all_are(&many, HF_OK);
+    MUST(hf_lock_text(many.tries[1].lock, text, &error));
+    hf_lock_detach(many.tries[1].lock);
+    options.no_renewal = options.unconfirmed = true;
+    MUST(hf_lock_adopt(pair->one.client, text, &options, &many.tries[1].lock, &error));
+    IS(HF_UNSURE, hf_lock_check(many.tries[1].lock, &error));
+    MUST(hf_lock_text(many.tries[2].lock, text, &error));
+    MUST(hf_break(pair->two.client, text, "anna", "to see", &error));
+    pass_ms(20);
+    int64_t before = hf_lock_remaining_ms(many.tries[0].lock);
+    try_many(&many, HF_TRY_RENEW);
+    for (size_t i = 0; i < MANY; i++)
+        IS(i == 2 ? HF_LOST : HF_OK, many.tries[i].error.status);
+    ASSERT(hf_lock_remaining_ms(many.tries[0].lock) > before);
+    ASSERT(hf_lock_remaining_ms(many.tries[1].lock) > 0);
+    IS(HF_OK, hf_lock_check(many.tries[1].lock, &error));
+    IS(HF_LOST, hf_lock_check(many.tries[2].lock, &error));
+    free_many(&many);
+}
+
 /* The entries are not in this order: the handles are ordered by their addresses. */
 static void released_and_acquired(void **state)
 {
@@ -441,6 +474,7 @@ int main(int argc, char **argv)
         PAIR("a lost reply is followed up, as by the single call", lost_replies),
         PAIR("what the store refuses is not done, and the handle is as before",
              refused_by_the_store),
+        PAIR("leases are renewed, and one that has ended is not", renewals),
         PAIR("what is released is acquired in the same attempt", released_and_acquired),
         PAIR("a lock that is not free is waited for in the queue", joining_the_queue),
         PAIR("a lease that was passed on is released", leases_that_were_named),

@@ -222,6 +222,7 @@ enum hf_try_kind {
     HF_TRY_ACQUIRE, /* as hf_lock_acquire or hf_key_acquire with a wait_ms of 0 */
     HF_TRY_BEGIN,   /* as hf_lock_begin or hf_key_begin */
     HF_TRY_RELEASE, /* as hf_lock_release; not for a key */
+    HF_TRY_RENEW,   /* as hf_lock_renew; not for a key */
 };
 
 /* One lock of hf_try_many. */
@@ -235,9 +236,10 @@ struct hf_try {
 
 #define HF_TRY_MAX 64
 
-/* Acquires many locks and keys, and releases others, in one attempt: all locks of one table are
- * written together, and on an sqlite store everything is synced to the disk at once. Use it to
- * serve many clients from one process. The handles must be different, and belong to one client.
+/* Acquires many locks and keys, and releases or renews others, in one attempt: all locks of one
+ * table are written together, releases first, and on an sqlite store everything is synced to the
+ * disk at once. Use it to serve many clients from one process. The handles must be different, and
+ * belong to one client.
  * Returns HF_OK, and the result of each in its `error`: what the single call would have returned.
  * None depends on another. There is one more result, HF_CONFLICT: this lock takes more than one
  * write, for example because its table must be created. Nothing was done for it then, and the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try_many.c: acquires and releases many locks and keys in one attempt (hf_try_many). What a key
+/* try_many.c: acquires, releases and renews many locks and keys in one attempt (hf_try_many). What a key
  * needs besides its lease is done here: its state is noted, and a stage that an earlier transaction
  * has left is settled. It guards against a key that is granted with an unknown state: whatever the
  * single call would do in more than one write is left to it. */
@@ -31,9 +31,9 @@ static enum hf_status order_tries(struct hf_try *tries, size_t count,
         return error_set(error, HF_INVALID, "the number of locks must be 1 to %d", HF_TRY_MAX);
     for (size_t i = 0; i < count; i++) {
         struct hf_try *it = ret_ordered[i] = &tries[i];
-        if ((unsigned)it->kind > HF_TRY_RELEASE)
+        if ((unsigned)it->kind > HF_TRY_RENEW)
             return error_set(error, HF_INVALID, "unknown kind of an entry");
-        if (!it->lock == !it->key || (it->key && it->kind == HF_TRY_RELEASE))
+        if (!it->lock == !it->key || (it->key && it->kind >= HF_TRY_RELEASE))
             return error_set(error, HF_INVALID,
                              "each entry must have a lock, or a key to acquire");
         if (key_info_begin(it->info, error) != HF_OK)

@@ -134,7 +134,22 @@ enum hf_status lock_begin_acquire(struct hf_lock *lock, bool waits,
 enum hf_status lock_finish_acquire(struct hf_lock *lock, struct request *request,
                                    struct hf_error *error);
 
-/* Acquires some locks, and releases others, in as few writes as possible. The handles are
+/* A renewal that is under way. */
+struct lock_renewal {
+    struct table_hook hook; /* must be the first member */
+    struct hf_lock *lock;
+    bool adopts; /* the lease was not confirmed before */
+    bool no_memory;
+};
+
+/* The two halves of hf_lock_renew: false if there is nothing to renew, with the reason in *error.
+ * The caller holds `calls`, and sends the request. */
+bool lock_begin_renew(struct hf_lock *lock, struct lock_renewal *renewal,
+                      struct request *request, struct hf_error *error);
+enum hf_status lock_finish_renew(struct lock_renewal *renewal, const struct request *request,
+                                 struct hf_error *error);
+
+/* Acquires some locks, and releases or renews others, in as few writes as possible. The handles are
  * different, and belong to one client. Each result is what the single call would return, and none
  * depends on another, except CONFLICT: nothing was done, and the handle is as before. */
 struct lock_try {
@@ -145,6 +160,7 @@ struct lock_try {
     bool sent, over;
     struct request request;
     struct lease_request wanted;
+    struct lock_renewal renewal;
 };
 void lock_try_many(struct lock_try *tries, size_t count);
 

@@ -146,8 +146,6 @@ static enum hf_status note_own_renewal_locked(struct hf_lock *lock,
     return HF_LOST;
 }
 
-static enum hf_status confirm_lease(struct hf_lock *lock, struct hf_error *error);
-
 void lock_set_renewal_note(struct hf_lock *lock, struct view note)
 {
     check(table_takes_note(note));
@@ -158,34 +156,58 @@ void lock_set_renewal_note(struct hf_lock *lock, struct view note)
     env_mutex_unlock(&lock->calls);
 }
 
+static bool begin_adoption(struct lock_renewal *renewal, struct request *request,
+                           struct hf_error *error);
+static enum hf_status finish_adoption(struct lock_renewal *renewal,
+                                      const struct request *request, struct hf_error *error);
+
+bool lock_begin_renew(struct hf_lock *lock, struct lock_renewal *renewal,
+                      struct request *request, struct hf_error *error)
+{
+    struct keeper *keeper = &lock->client->keeper;
+    struct mono_time now;
+    env_mutex_lock(&keeper->mutex);
+    enum hf_status status = set_status_text(lock_check_locked(lock), error);
+    struct mono_time end = end_locked(lock, &now);
+    env_mutex_unlock(&keeper->mutex);
+    *renewal = (struct lock_renewal){ .lock = lock, .adopts = status == HF_UNSURE };
+    if (renewal->adopts)
+        return begin_adoption(renewal, request, error);
+    request_init(request, lock->ref, TABLE_RENEW,
+                 mono_earlier(end, mono_add(now, REQUEST_TIME)));
+    request->table.id = view_of(lock->id);
+    request->table.token = lock->token;
+    request->table.note = lock->renewal_note;
+    return status == HF_OK;
+}
+
+enum hf_status lock_finish_renew(struct lock_renewal *renewal, const struct request *request,
+                                 struct hf_error *error)
+{
+    struct keeper *keeper = &renewal->lock->client->keeper;
+    if (renewal->adopts)
+        return finish_adoption(renewal, request, error);
+    env_mutex_lock(&keeper->mutex);
+    enum hf_status status = note_own_renewal_locked(renewal->lock, request, error);
+    env_mutex_unlock(&keeper->mutex);
+    return status;
+}
+
 enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 {
     if (ERROR_IF_NULL(error, lock) != HF_OK)
         return HF_INVALID;
-    struct hf_client *client = lock->client;
     struct request request, *requests[] = { &request };
-    struct mono_time now;
-    client_active(client);
+    struct lock_renewal renewal;
+    struct hf_error why;
+    client_active(lock->client);
     env_mutex_lock(&lock->calls);
-    env_mutex_lock(&client->keeper.mutex);
-    enum hf_status status = set_status_text(lock_check_locked(lock), error);
-    struct mono_time end = end_locked(lock, &now);
-    env_mutex_unlock(&client->keeper.mutex);
-    if (status == HF_UNSURE) {
-        status = confirm_lease(lock, error);
-    } else if (status == HF_OK) {
-        request_init(&request, lock->ref, TABLE_RENEW,
-                     mono_earlier(end, mono_add(now, REQUEST_TIME)));
-        request.table.id = view_of(lock->id);
-        request.table.token = lock->token;
-        request.table.note = lock->renewal_note;
+    if (lock_begin_renew(lock, &renewal, &request, &why)) {
         table_ref_ask(lock->ref, requests, 1);
-        env_mutex_lock(&client->keeper.mutex);
-        status = note_own_renewal_locked(lock, &request, error);
-        env_mutex_unlock(&client->keeper.mutex);
+        lock_finish_renew(&renewal, &request, &why);
     }
     env_mutex_unlock(&lock->calls);
-    return status;
+    return error_tell(error, why.status, &why);
 }
 
 /* ---- Ending -------------------------------------------------------------------------- */
@@ -571,19 +593,13 @@ static enum hf_status parse_lease(const struct hf_client *client, const char *te
 
 /* The scopes and the mode of an adopted lease are not in its text form; they are read from its
  * table. */
-struct adoption {
-    struct table_hook hook; /* must be the first member */
-    struct hf_lock *lock;
-    bool no_memory;
-};
-
 static void note_adopted(struct table_hook *hook, struct lease_table *table,
                          const struct table_op *op, bool *changed)
 {
     static const enum hf_mode modes[] = {
         [LEASE_EXCLUSIVE] = HF_EXCLUSIVE, [LEASE_SHARED] = HF_SHARED, [LEASE_SLOTS] = HF_SLOTS
     };
-    struct adoption *adoption = (struct adoption *)(void *)hook;
+    struct lock_renewal *adoption = (struct lock_renewal *)(void *)hook;
     struct hf_lock *lock = adoption->lock;
     const struct lease *lease = table_find(table, op->id);
     (void)changed;
@@ -594,29 +610,43 @@ static void note_adopted(struct table_hook *hook, struct lease_table *table,
     adoption->no_memory = !lock->scopes;
 }
 
-/* Renews the lease, and marks it as held if the reply comes in time. */
+static void init_adoption(struct lock_renewal *renewal, uint64_t token, struct request *request)
+{
+    struct hf_lock *lock = renewal->lock;
+    renewal->hook.after = note_adopted;
+    request_init(request, lock->ref, TABLE_RENEW, (struct mono_time){ 0 });
+    request->table.id = view_of(lock->id);
+    request->table.token = token;
+    request->hook = &renewal->hook;
+}
+
+/* Marks the renewed lease as held if the reply came in time; EXPIRED otherwise. */
+static enum hf_status hold_adopted(struct lock_renewal *renewal, const struct request *request,
+                                   struct hf_error *error)
+{
+    enum hf_status status = request->op.error.status;
+    *error = request->op.error;
+    if (status == HF_MISMATCH)
+        return error_set(error, HF_LOST, "the lease with this token has ended");
+    if (status == HF_OK && renewal->no_memory)
+        return error_no_memory(error);
+    if (status != HF_OK)
+        return status;
+    if (lock_hold_granted(renewal->lock, request)) {
+        lock_event(renewal->lock, HF_EVENT_RENEWED, HF_OK);
+        return HF_OK;
+    }
+    return error_set(error, HF_EXPIRED, "the reply came too late to use the lease");
+}
+
 static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_name *name,
                                     struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
-    struct adoption adoption = { .hook = { .after = note_adopted }, .lock = lock };
-    request_init(&request, lock->ref, TABLE_RENEW, (struct mono_time){ 0 });
-    request.table.id = view_of(lock->id);
-    request.table.token = name->token;
-    request.hook = &adoption.hook;
-    enum hf_status status = table_ref_ask(lock->ref, requests, 1);
-    if (status == HF_MISMATCH)
-        status = error_set(&request.op.error, HF_LOST, "the lease with this token has ended");
-    *error = request.op.error;
-    if (status == HF_OK && adoption.no_memory)
-        status = error_no_memory(error);
-    if (status != HF_OK)
-        return status;
-    if (lock_hold_granted(lock, &request)) {
-        lock_event(lock, HF_EVENT_RENEWED, HF_OK);
-        return HF_OK;
-    }
-    return error_set(error, HF_EXPIRED, "the reply came too late to use the lease");
+    struct lock_renewal renewal = { .lock = lock };
+    init_adoption(&renewal, name->token, &request);
+    table_ref_ask(lock->ref, requests, 1);
+    return hold_adopted(&renewal, &request, error);
 }
 
 /* The ttl of the renewed lease is counted from the time at which the renewal was sent. If the reply
@@ -640,11 +670,20 @@ static enum hf_status adopt_lease(struct hf_lock *lock, const struct lease_name 
 
 /* A lease that was only named so far is renewed, as in an ordinary adoption. If it has ended, the
  * handle holds nothing. */
-static enum hf_status confirm_lease(struct hf_lock *lock, struct hf_error *error)
+static bool begin_adoption(struct lock_renewal *renewal, struct request *request,
+                           struct hf_error *error)
 {
+    init_adoption(renewal, renewal->lock->token, request);
+    return keeper_start_for(renewal->lock, error) == HF_OK;
+}
+
+static enum hf_status finish_adoption(struct lock_renewal *renewal,
+                                      const struct request *request, struct hf_error *error)
+{
+    struct hf_lock *lock = renewal->lock;
     const struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->ref->doc) };
-    enum hf_status status = keeper_start_for(lock, error);
-    if (status == HF_OK)
+    enum hf_status status = hold_adopted(renewal, request, error);
+    if (status == HF_EXPIRED)
         status = adopt_lease(lock, &name, error);
     env_mutex_lock(&lock->client->keeper.mutex);
     if (status == HF_LOST)

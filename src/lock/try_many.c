@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try_many.c: acquires and releases many locks in one attempt. It guards against results that a
+/* try_many.c: acquires, releases and renews many locks in one attempt. It guards against results that a
  * single call would not have: whatever the attempt leaves undecided is undone, and reported as not
  * done. */
 #include "lock/handle.h"
@@ -29,6 +29,8 @@ static void begin_try(struct lock_try *it)
     if (it->kind == HF_TRY_RELEASE) {
         it->sent =
             lock_begin_end(lock, TABLE_RELEASE, VIEW(""), &it->request, &it->over, &it->error);
+    } else if (it->kind == HF_TRY_RENEW) {
+        it->sent = lock_begin_renew(lock, &it->renewal, &it->request, &it->error);
     } else if (is_in_use(lock)) { /* a waiter, or another acquire by its holder */
         leave_undecided(it);
     } else {
@@ -38,8 +40,8 @@ static void begin_try(struct lock_try *it)
     }
 }
 
-/* Nothing was written: a lease that was to be released is held as before, and a waiter is not in
- * the queue. */
+/* Nothing was written: a lease that was to be released or renewed is held as before, and a waiter is
+ * not in the queue. */
 static void undo_try(struct lock_try *it)
 {
     const struct lock_ending ending = { .held = true, .last = true };
@@ -57,6 +59,8 @@ static void end_try(struct lock_try *it)
         undo_try(it);
     } else if (it->sent && it->kind == HF_TRY_RELEASE) {
         lock_finish_end(lock, &it->request, it->over, &it->error);
+    } else if (it->sent && it->kind == HF_TRY_RENEW) {
+        lock_finish_renew(&it->renewal, &it->request, &it->error);
     } else if (it->sent) {
         lock_finish_acquire(lock, &it->request, &it->error);
     }

@@ -729,7 +729,7 @@ int main(int argc, char **argv)
     struct hf_error error;
     signal(SIGPIPE, SIG_IGN);
 #ifdef M_ARENA_MAX
-    mallopt(M_ARENA_MAX, 2); /* otherwise each worker keeps a megabyte */
+    mallopt(M_ARENA_MAX, 1); /* otherwise each worker keeps a megabyte */
 #endif
     daemon.env = env_real();
     enum hf_status status = read_options(&daemon.options, argc, argv, &error);

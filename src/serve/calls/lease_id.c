@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CACHE_KEY_BYTES 16
+#define CACHE_KEY_BYTES 8
 
 #define SLOTS_MIN 64
 

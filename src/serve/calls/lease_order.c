@@ -234,6 +234,17 @@ static void release_granted(struct lease_order *it, struct core_result *result)
     call_result_set(result, release(it, it->lease, &error), &error);
 }
 
+/* What a renewal of this status means for the client. The handle is freed, and the lease stays. */
+static enum hf_status end_renewal(struct lease_order *it, struct hf_lock *lock,
+                                  enum hf_status status, struct core_result *result)
+{
+    result->ttl_ms = hf_lock_ttl_ms(lock);
+    result->valid_until = valid_until(it, lock);
+    MUTANT(mutant_acknowledges_unsure_renewal(&status, env_now(it->env), &result->valid_until));
+    hf_lock_detach(lock);
+    return status;
+}
+
 static enum hf_status keep_alive(struct lease_order *it, const char *lease,
                                  struct core_result *result, struct hf_error *error)
 {
@@ -241,12 +252,7 @@ static enum hf_status keep_alive(struct lease_order *it, const char *lease,
     enum hf_status status = name_lock(it, lease, &lock, error);
     if (status != HF_OK)
         return status;
-    status = hf_lock_renew(lock, error);
-    result->ttl_ms = hf_lock_ttl_ms(lock);
-    result->valid_until = valid_until(it, lock);
-    MUTANT(mutant_acknowledges_unsure_renewal(&status, env_now(it->env), &result->valid_until));
-    hf_lock_detach(lock);
-    return status;
+    return end_renewal(it, lock, hf_lock_renew(lock, error), result);
 }
 
 /* Ends the transaction for which the key is held, and with it all its leases. */
@@ -357,14 +363,15 @@ static void use_lease(struct lease_order *it, struct core_result *result)
 
 /* ---- Together ------------------------------------------------------------------------ */
 
-/* Acquires and releases in one namespace are made in one call of the library, except those of
+/* Acquires, releases and keepalives in one namespace are made in one call of the library, except those of
  * transactions. Everything else takes more than one write, or is rare. */
 static bool joins_others(const struct call_order *order, enum core_call what)
 {
     const struct lease_order *it = (const struct lease_order *)(const void *)order;
     bool joins = what == CORE_CALL_ACQUIRE || what == CORE_CALL_BEGIN ||
                  what == CORE_CALL_GIVE_BACK ||
-                 (what == CORE_CALL_WORK && it->task.kind == LEASE_RELEASE);
+                 (what == CORE_CALL_WORK &&
+                  (it->task.kind == LEASE_RELEASE || it->task.kind == LEASE_KEEPALIVE));
     return joins && !it->task.txn_id;
 }
 
@@ -377,8 +384,8 @@ struct lease_tries {
 };
 
 /* Of a lease that must be searched in the store, the call is made alone. */
-static enum hf_status prepare_release(struct lease_order *it, struct hf_lock **ret_lock,
-                                      struct hf_error *error)
+static enum hf_status prepare_use(struct lease_order *it, struct hf_lock **ret_lock,
+                                  struct hf_error *error)
 {
     char lease[HF_LEASE_TEXT_MAX];
     enum hf_status status = HF_OK;
@@ -404,6 +411,11 @@ static void end_lease_try(struct lease_order *it, enum hf_status status,
         end_acquire_step(it, it->order.what, status, info, error, result);
 }
 
+static bool renews_lease(const struct lease_order *it)
+{
+    return it->order.what == CORE_CALL_WORK && it->task.kind == LEASE_KEEPALIVE;
+}
+
 /* Adds the order to the call; one that is refused has its result, and one that cannot be part of
  * it stays alone. */
 static void prepare_try(struct lease_tries *all, struct lease_order *it)
@@ -413,9 +425,9 @@ static void prepare_try(struct lease_tries *all, struct lease_order *it)
     enum core_call what = it->order.what;
     bool acquires = what == CORE_CALL_ACQUIRE || what == CORE_CALL_BEGIN;
     all->infos[all->count] = HF_KEY_INFO;
-    *try = (struct hf_try){ .kind = HF_TRY_RELEASE };
+    *try = (struct hf_try){ .kind = renews_lease(it) ? HF_TRY_RENEW : HF_TRY_RELEASE };
     enum hf_status status = acquires ? open_handle(it, it->order.poll_ms, &error)
-                                     : prepare_release(it, &try->lock, &error);
+                                     : prepare_use(it, &try->lock, &error);
     if (status != HF_OK)
         end_lease_try(it, status, &all->infos[all->count], &error);
     if (status != HF_OK || it->order.alone)
@@ -433,16 +445,19 @@ static void finish_try(struct lease_tries *all, size_t index)
 {
     struct lease_order *it = all->orders[index];
     struct hf_try *try = &all->tries[index];
-    bool releases = try->kind == HF_TRY_RELEASE;
-    it->order.alone = try->error.status == HF_CONFLICT;
-    if (it->order.alone && !releases)
+    enum hf_status status = try->error.status;
+    bool releases = try->kind == HF_TRY_RELEASE, renews = try->kind == HF_TRY_RENEW;
+    it->order.alone = status == HF_CONFLICT;
+    if (it->order.alone && !releases && !renews)
         close_handle(it, /* detaches */ false);
     if (releases)
         hf_lock_free(try->lock);
+    if (renews)
+        status = end_renewal(it, try->lock, status, &it->order.result);
     if (releases && it->order.what == CORE_CALL_GIVE_BACK && !it->order.alone)
         lease_id_forget(it->ids, it->lease_id);
     if (!it->order.alone)
-        end_lease_try(it, try->error.status, &all->infos[index], &try->error);
+        end_lease_try(it, status, &all->infos[index], &try->error);
 }
 
 /* Makes the calls of the orders that have this client. False: the store cannot do that. */
