@@ -37,7 +37,7 @@
 #define KEPT_SURELY 4 /* results that a server has not forgotten, whatever else it keeps */
 #define LOOK_EVERY  SPAN_S(1)
 #define GONE_MAX    SPAN_S(6)
-#define LIMIT_SLACK SPAN_S(3)
+#define LIMIT_SLACK SPAN_S(5)
 #define PLACE_MAX   SPAN_S(4)
 #define WAKE_MAX    SPAN_MS(800)
 #define LEAVE_MAX   SPAN_MS(800) /* a server may wait this long until a place is given up */

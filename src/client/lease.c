@@ -18,7 +18,7 @@
 #define REPLY_TIME SPAN_S(5)
 
 /* The time limit of the requests that withdraw a wait which the caller has cancelled. */
-#define UNDO_TIME SPAN_S(2)
+#define UNDO_TIME SPAN_S(4)
 
 /* ---- Results --------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try_many.c: acquires, releases and renews many locks in one attempt. It guards against results that a
- * single call would not have: whatever the attempt leaves undecided is undone, and reported as not
- * done. */
+/* try_many.c: acquires, releases and renews many locks in one attempt. It guards against results
+ * that a single call would not have: whatever the attempt leaves undecided is undone, and reported
+ * as not done. */
 #include "lock/handle.h"
 
 #include "base/check.h"
@@ -40,8 +40,8 @@ static void begin_try(struct lock_try *it)
     }
 }
 
-/* Nothing was written: a lease that was to be released or renewed is held as before, and a waiter is
- * not in the queue. */
+/* Nothing was written: a lease that was to be released or renewed is held as before, and a waiter
+ * is not in the queue. */
 static void undo_try(struct lock_try *it)
 {
     const struct lock_ending ending = { .held = true, .last = true };

@@ -363,8 +363,8 @@ static void use_lease(struct lease_order *it, struct core_result *result)
 
 /* ---- Together ------------------------------------------------------------------------ */
 
-/* Acquires, releases and keepalives in one namespace are made in one call of the library, except those of
- * transactions. Everything else takes more than one write, or is rare. */
+/* Acquires, releases and keepalives in one namespace are made in one call of the library, except
+ * those of transactions. Everything else takes more than one write, or is rare. */
 static bool joins_others(const struct call_order *order, enum core_call what)
 {
     const struct lease_order *it = (const struct lease_order *)(const void *)order;

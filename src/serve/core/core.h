@@ -51,7 +51,7 @@ struct core_limits {
                            .start_max = SPAN_S(5),      \
                            .remembered_max = 65536,     \
                            .remember_for = SPAN_S(600), \
-                           .leave_max = SPAN_S(1),      \
+                           .leave_max = SPAN_S(3),      \
                            .poll_min = SPAN_MS(250),    \
                            .poll_max = SPAN_MS(2000),   \
                            .poll_cost = SPAN_US(2500),  \
