@@ -178,31 +178,52 @@ static void without_a_key_nothing_is_written(void **state)
     hf_txn_free(txn);
 }
 
-/* The record is written only in the step, so a process that ends here leaves all or nothing. */
+static void shut_store(void *argument)
+{
+    struct pair *pair = argument;
+    script_rule(&pair->one.way, .name = "shut", .fate = REFUSE(HF_DENIED));
+}
+
+/* The first write, which is the step, has this fate, and nothing is answered after it. What was
+ * read a while ago may be read again before. */
+static void script_beginning(struct pair *pair, struct fate fate)
+{
+    script_rule(&pair->one.way, .name = "step", .on = ON_PUT | ON_CHANGE, .times = 1,
+                .fate = fate, .after = shut_store, .argument = pair);
+}
+
+/* The record is written only in the step, so a process that ends here leaves all or nothing. The
+ * grant is undone in the background or, if the store still refused that, ends with its ttl. */
+static void lose_beginning(struct pair *pair, struct fate fate)
+{
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    struct hf_key *keys[2];
+    options.ttl_ms = 3000;
+    before_a_and_b(pair);
+    struct hf_txn *txn = begin(&pair->one);
+    script_beginning(pair, fate);
+    IS(HF_UNSURE,
+       hf_txn_acquire(txn, (const char *[]){ "a", "b" }, 2, &options, 60000, keys, &error));
+    script_reset(&pair->one.way);
+    hf_txn_free(txn);
+    both_read(&pair->two, "old a", "old b");
+    struct hf_key *a = key_with(&pair->two, "a", 60000, false);
+    struct hf_key *b = key_with(&pair->two, "b", 60000, false);
+    MUST(hf_key_acquire(a, 60000, NULL, &error));
+    MUST(hf_key_acquire(b, 60000, NULL, &error));
+    done(a);
+    done(b);
+    both_are_free(pair);
+}
+
 static void a_lost_beginning(void **state)
 {
-    struct pair *pair = *state;
-    struct hf_key *keys[2];
-    before_a_and_b(pair);
-    for (int made = 0; made < 2; made++) {
-        struct hf_txn *txn = begin(&pair->one);
-        script_rule(&pair->one.way, .name = "all", .fates = { made ? LOSE_REPLY : LOSE },
-                    .fate = REFUSE(HF_DENIED));
-        enum hf_status status =
-            hf_txn_acquire(txn, (const char *[]){ "a", "b" }, 2, NULL, 60000, keys, &error);
-        ASSERT(status == HF_UNSURE);
-        script_reset(&pair->one.way);
-        hf_txn_free(txn);
-        both_read(&pair->two, "old a", "old b");
-        struct hf_key *a = key_with(&pair->two, "a", 60000, false);
-        struct hf_key *b = key_with(&pair->two, "b", 60000, false);
-        MUST(
-            hf_key_acquire(a, 60000, NULL, &error)); /* the grant is undone in the background */
-        MUST(hf_key_acquire(b, 60000, NULL, &error));
-        done(a);
-        done(b);
-        both_are_free(pair);
-    }
+    lose_beginning(*state, LOSE);
+}
+
+static void a_beginning_without_a_reply(void **state)
+{
+    lose_beginning(*state, LOSE_REPLY);
 }
 
 /* The step was made, but not answered, and another client has rolled the transaction back since. */
@@ -214,8 +235,7 @@ static void decided_before_it_is_known(void **state)
     enum txn_state decided;
     before_a_and_b(pair);
     struct hf_txn *txn = begin(&pair->one);
-    script_rule(&pair->one.way, .name = "all", .fates = { LOSE_REPLY },
-                .fate = REFUSE(HF_DENIED));
+    script_beginning(pair, LOSE_REPLY);
     IS(HF_UNSURE,
        hf_txn_acquire(txn, (const char *[]){ "a", "b" }, 2, NULL, 60000, keys, &error));
     script_reset(&pair->one.way);
@@ -516,6 +536,7 @@ int main(int argc, char **argv)
              without_a_key_nothing_is_written),
         PAIR("one whose beginning got no reply has begun with its keys, or not at all",
              a_lost_beginning),
+        PAIR("and so has one that was made", a_beginning_without_a_reply),
         PAIR("if one key is held, none is acquired, and nothing is written", one_is_held),
         PAIR("what a step cannot do is done as on other stores", a_refused_step),
         PAIR("a commit that got no reply is found, or made again",
