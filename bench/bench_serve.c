@@ -9,7 +9,7 @@
  *   slow       the same as pairs with 2 ms added to each sync of the disk (LD_PRELOAD; not etcd,
  *              which makes its system calls by itself)
  *   handover   16 connections that pass one lock on, beside a list of Redis with one element
- *   memory     what the server needs when it is idle, and for 100,000 leases of five minutes: memory
+ *   memory     what the server needs when it is idle, and for 100,000 leases of 5 minutes: memory
  *              for each, and processor time for keepalives three times per ttl
  *   waiters    9,999 parked waiters: memory, and the time from a release to the next one */
 #include "bench.h"

@@ -83,7 +83,7 @@ HEADERS = {
     "parquet": FILE_HEADERS + ["sys/resource"],
     "api": ["unistd"],
     "compact": FILE_HEADERS,
-    "serve": NETWORK_HEADERS + ["openssl/err", "openssl/ssl", "sys/resource", "sys/stat",
+    "serve": NETWORK_HEADERS + ["malloc", "openssl/err", "openssl/ssl", "sys/resource", "sys/stat",
                                 "sys/types", "unistd", "uv"],
     "index": FILE_HEADERS + ["poll"],
     "top": ["curses", "getopt", "locale", "signal", "unistd"],

@@ -417,10 +417,9 @@ STORY(a_place_whose_wait_has_ended_is_given_up_before_the_answer,
       { "until 1 k 100", "begin 1" }, { "end 1 held", "" }, { "pass 100", "cancel 1" },
       { "end 1 ok", "free 1, 1=timeout" })
 
-STORY(a_slow_store_delays_the_end_of_a_wait_by_three_seconds_at_most,
-      { "until 1 k 100", "begin 1" }, { "acquire 2 k", "" }, { "end 1 held", "" },
-      { "pass 100", "cancel 1" }, { "pass 2999", "" }, { "pass 1", "1=timeout" },
-      { "end 1 ok", "free 1, begin 2" })
+STORY(a_slow_store_delays_the_end_of_a_wait_by_3_s_at_most, { "until 1 k 100", "begin 1" },
+      { "acquire 2 k", "" }, { "end 1 held", "" }, { "pass 100", "cancel 1" },
+      { "pass 2999", "" }, { "pass 1", "1=timeout" }, { "end 1 ok", "free 1, begin 2" })
 
 STORY(a_hang_up_after_the_limit_of_its_wait_changes_nothing, { "until 1 k 100", "begin 1" },
       { "end 1 held", "" }, { "pass 100", "cancel 1" }, { "hangup 1", "" },
@@ -775,7 +774,7 @@ int main(void)
         cmocka_unit_test(a_hang_up_does_not_stop_a_work),
         cmocka_unit_test(a_wait_ends_at_its_limit),
         cmocka_unit_test(a_place_whose_wait_has_ended_is_given_up_before_the_answer),
-        cmocka_unit_test(a_slow_store_delays_the_end_of_a_wait_by_three_seconds_at_most),
+        cmocka_unit_test(a_slow_store_delays_the_end_of_a_wait_by_3_s_at_most),
         cmocka_unit_test(a_hang_up_after_the_limit_of_its_wait_changes_nothing),
         cmocka_unit_test(a_stop_after_the_limit_of_a_wait_answers_it_at_once),
         cmocka_unit_test(a_repeat_without_a_wait_ends_the_wait),

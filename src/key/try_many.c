@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try_many.c: acquires, releases and renews many locks and keys in one attempt (hf_try_many). What a
- * key needs besides its lease is done here: its state is noted, and a stage that an earlier transaction
- * has left is settled. It guards against a key that is granted with an unknown state: whatever the
- * single call would do in more than one write is left to it. */
+/* try_many.c: acquires, releases and renews many locks and keys in one attempt (hf_try_many). What
+ * a key needs besides its lease is done here: its state is noted, and a stage that an earlier
+ * transaction has left is settled. It guards against a key that is granted with an unknown state:
+ * whatever the single call would do in more than one write is left to it. */
 #include "key/key.h"
 
 #include "base/check.h"

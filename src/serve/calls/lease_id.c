@@ -130,7 +130,7 @@ static struct cached_lease *find_cached_locked(const struct lease_ids *ids,
 }
 
 /* Entries behind the one that leaves move up, unless they would then be before their home. */
-static void empty_slot_locked(struct lease_ids *ids, size_t free_slot)
+static void empty_id_slot_locked(struct lease_ids *ids, size_t free_slot)
 {
     size_t mask = ids->slot_count - 1;
     for (size_t at = (free_slot + 1) & mask; ids->slots[at]; at = (at + 1) & mask) {
@@ -145,7 +145,7 @@ static void empty_slot_locked(struct lease_ids *ids, size_t free_slot)
 }
 
 /* False: without memory, there is no room. */
-static bool make_room_locked(struct lease_ids *ids)
+static bool make_room_for_id_locked(struct lease_ids *ids)
 {
     if ((ids->used + 1) * 4 <= ids->slot_count * 3)
         return true;
@@ -165,7 +165,8 @@ static bool make_room_locked(struct lease_ids *ids)
 
 static bool add_cached_locked(struct lease_ids *ids, struct cached_lease *entry)
 {
-    if (ids->cached_max == 0 || find_cached_locked(ids, entry->key) || !make_room_locked(ids))
+    if (ids->cached_max == 0 || find_cached_locked(ids, entry->key) ||
+        !make_room_for_id_locked(ids))
         return false;
     ids->slots[find_slot_locked(ids, entry->key)] = entry;
     ids->used++;
@@ -179,7 +180,7 @@ static void drop_first_locked(struct lease_ids *ids)
 {
     struct cached_lease *first = ids->first;
     if (!first->dropped)
-        empty_slot_locked(ids, find_slot_locked(ids, first->key));
+        empty_id_slot_locked(ids, find_slot_locked(ids, first->key));
     ids->first = first->next;
     if (!ids->first)
         ids->last = NULL;
@@ -235,7 +236,7 @@ void lease_id_forget(struct lease_ids *ids, const char *id)
     env_mutex_lock(&ids->mutex);
     struct cached_lease *entry = find_cached_locked(ids, key);
     if (entry) {
-        empty_slot_locked(ids, find_slot_locked(ids, key));
+        empty_id_slot_locked(ids, find_slot_locked(ids, key));
         entry->dropped = true;
     }
     while (ids->first && ids->first->dropped)
