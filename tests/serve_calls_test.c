@@ -283,13 +283,15 @@ static void an_acquire_for_a_transaction_waits_in_line_and_leaves_nothing(void *
 {
     struct place *place = *state;
     struct server server;
-    char txn_id[HF_TXN_ID_SIZE + 1];
-    OK(hf_txn_open(place->client, txn_id, &place->error));
+    char first[HF_TXN_ID_SIZE + 1], second[HF_TXN_ID_SIZE + 1];
+    OK(hf_txn_open(place->client, first, &place->error));
+    OK(hf_txn_open(place->client, second, &place->error));
     open_server(&server, place);
     acquire(&server, 1, "k", /* waits */ false);
     struct core_result holder = *await(&server, 1);
-    server.txn_id = txn_id;
+    server.txn_id = first;
     acquire(&server, 2, "k", /* waits */ true);
+    server.txn_id = second;
     acquire(&server, 3, "k", /* waits */ true);
     for (int i = 0; i < 3; i++)
         turn(&server);
@@ -299,7 +301,8 @@ static void an_acquire_for_a_transaction_waits_in_line_and_leaves_nothing(void *
     use(&server, 4, "k", LEASE_RELEASE, holder.lease_id, 0);
     assert_int_equal(await(&server, 3)->status, HF_OK);
     assert_false(server.answered[2]);
-    OK(hf_txn_decide(place->client, txn_id, HF_ROLLBACK, NULL, &place->error));
+    OK(hf_txn_decide(place->client, first, HF_ROLLBACK, NULL, &place->error));
+    OK(hf_txn_decide(place->client, second, HF_ROLLBACK, NULL, &place->error));
     struct hf_lock *lock = place_lock(place, "k", 60000);
     OK(hf_lock_acquire(lock, 0, &place->error)); /* nobody is in the queue */
     hf_lock_free(lock);
