@@ -25,10 +25,14 @@
 /* A client that finds another client's blank waits for it to be filled: for up to a half of the
  * time that is left, and at least for a quarter of that, but not longer than so many requests take.
  * So a dead creator is not waited for long on a fast store. It looks again after up to
- * CREATION_PAUSE times as long as its last read took, and then ever less often. */
+ * CREATION_PAUSE times as long as its last read took, and then ever less often. A read that took
+ * very long, because this machine was suspended, says nothing about the store, and everybody who
+ * uses the table in this process waits as well: so both the wait and a pause are limited. */
 #define CREATION_TIME_PART 4
 #define CREATION_REQUESTS  512
 #define CREATION_WAIT_MIN  SPAN_MS(100)
+#define CREATION_WAIT_MAX  SPAN_S(30)
+#define CREATION_PAUSE_MAX SPAN_S(5)
 #define CREATION_PAUSE     16
 
 /* A client that has time for so many requests in a row searches for tokens. One that has less time
@@ -618,13 +622,13 @@ static enum hf_status await_creation(const struct epoch_ref *ref, struct span to
     struct mono_time now = env_now(env);
     struct span part = SPAN_US(mono_since(ref->deadline, now).us / CREATION_TIME_PART);
     struct span enough = span_larger(SPAN_US(CREATION_REQUESTS * took.us), CREATION_WAIT_MIN);
-    if (enough.us < part.us)
-        part = enough;
+    part = span_smaller(part, span_smaller(enough, CREATION_WAIT_MAX));
     struct mono_time end = mono_add(mono_add(now, part), env_jitter(env, part));
     struct span pause = SPAN_US(CREATION_PAUSE * took.us + 1);
     enum hf_status status = HF_NOT_FOUND;
     while (epoch_is_lost(status) && mono_before(now, end)) {
         struct epoch_body *made = NULL;
+        pause = span_smaller(pause, CREATION_PAUSE_MAX);
         env_sleep_until(env, mono_earlier(end, mono_add(now, env_jitter(env, pause))));
         struct mono_time asked = env_now(env);
         status = read_epoch_file(&document, &made, error);
