@@ -45,8 +45,9 @@ def check_page(headers):
     exported = set(re.findall(r"\b(hf_\w+)@@", listing.stdout))
     missing = sorted(name for name in exported if not re.search(r"^#### .*`%s`" % name, page, re.M))
     tell(exported and not missing, "it has a heading for every symbol that the library exports", "\n".join(missing))
+    words = re.sub(r"\W", "", page.replace("&lt;", "<"))
     lost = [line.strip(" *") for header in headers for line in header.opening.split("\n")
-            if line.strip() and re.sub(r"\W", "", line) not in re.sub(r"\W", "", page.replace("&lt;", "<"))]
+            if line.strip() and re.sub(r"\W", "", line) not in words]
     lost = [line for line in lost if not re.match(r"\w+\.h: ", line)]
     tell(not lost, "and all that each header opens with", "\n".join(lost))
     short = [header.name for header in headers if len(header.opening) < 300]

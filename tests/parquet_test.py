@@ -345,8 +345,8 @@ def _(s):
 @parquet("large row groups are ingested, and merged by whoever has the memory for them", ["dir"])
 def _(s):
     create(s, "--tries", "9")
-    long = " || ".join(f"md5((i * 32 + {n})::VARCHAR)" for n in range(24))
-    write(s, "large.parquet", f"SELECT i AS id, i AS seen, {long} AS text FROM range(90000) t(i)")
+    write(s, "large.parquet", "SELECT i AS id, i AS seen, repeat(md5(i::VARCHAR), 24) AS text "
+                              "FROM range(90000) t(i)")
     ingest(s, "large.parquet", write(s, "small.parquet", "SELECT 5::BIGINT AS id, 99999::BIGINT AS seen"))
     (failed,) = run_all(s, "--memory", "128MiB", expect=code(s, "UNAVAILABLE"))
     true("it needs more than the 128.0 MiB of memory" in failed["why"] and "need about" in failed["why"], failed)
