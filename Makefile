@@ -102,6 +102,7 @@ fuzz: setup-test build-fuzz/build.ninja ## run each fuzzer for FUZZ_SECONDS; new
 	sh tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 bench: setup-test build-bench/build.ninja ## check the performance targets; needs an idle machine; AB=REVISION
+	@sh tools/setup.sh bench
 	ninja -C build-bench benches
 	sh tools/bench.sh build-bench $(AB)
 
