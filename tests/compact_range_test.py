@@ -174,7 +174,7 @@ def _(s):
     s.run("compact", "set", "-q", "--level1-size", str(2 * size))
     equal([len(group["sources"]) for group in plan(s)["plan"]], [2] * 8)
     ends = [event["end"] for event in of_kind(run(s), "ended")]
-    equal((ends.count("divided"), ends.count("committed")), (8, 8))
+    equal((ends.count("divided"), ends.count("committed")), (8, 8), f"{ends}, then {plan(s)}")
     equal({chunk["level"] for chunk in chunks(s)}, {2})
     check_all(s, files)
 
