@@ -51,6 +51,27 @@ export const tiles = (...all) => element('div', { class: 'tiles' }, ...all);
 
 export const empty = (text, ...more) => element('p', { class: 'empty' }, text, ...more);
 
+/** The search field of a view, which the key / reaches. */
+export const findField = (label, properties) =>
+  element('input', {
+    id: 'find',
+    type: 'search',
+    placeholder: label,
+    'aria-label': label,
+    autocomplete: 'off',
+    spellcheck: 'false',
+    'aria-keyshortcuts': '/',
+    ...properties,
+  });
+
+/** The same with a picture of that key. */
+export const findWithKey = (field) =>
+  element('span', { class: 'find' }, field, element('kbd', { 'aria-hidden': 'true' }, '/'));
+
+/** A cell of a row that is not part of a table element. */
+export const cell = (kind, ...children) =>
+  element('div', { role: 'cell', class: kind }, ...children);
+
 /** A table with headings. A cell is a text or an element; a column may be { name, number: true }.
  * */
 export function table(caption, columns, rows) {

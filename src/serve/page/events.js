@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // events.js: the view of the events as they happen, newest first, with a pause and a filter.
 
-import { element, setAttribute, setText } from './dom.js';
+import { cell, element, findField, findWithKey, setAttribute, setText } from './dom.js';
 import { clock, duration, number, plural, scopeName } from './format.js';
 import { Rows } from './rows.js';
 
@@ -103,16 +103,7 @@ export class EventsView {
       make: (row) => this.#make(row),
       show: (parts, event) => this.#show(parts, event),
     });
-    this.find = element('input', {
-      id: 'find',
-      type: 'search',
-      placeholder: 'Filter events',
-      'aria-label': 'Filter events',
-      autocomplete: 'off',
-      spellcheck: 'false',
-      'aria-keyshortcuts': '/',
-      oninput: () => this.#choose(),
-    });
+    this.find = findField('Filter events', { oninput: () => this.#choose() });
     this.pause = element(
       'button',
       { type: 'button', 'aria-pressed': 'false', onclick: () => this.#pause() },
@@ -132,12 +123,7 @@ export class EventsView {
       element(
         'div',
         { class: 'bar', role: 'search' },
-        element(
-          'span',
-          { class: 'find' },
-          this.find,
-          element('kbd', { 'aria-hidden': 'true' }, '/'),
-        ),
+        findWithKey(this.find),
         this.pause,
         element('label', { class: 'check' }, this.renewals, 'Renewals'),
         this.count,
@@ -226,7 +212,6 @@ export class EventsView {
   }
 
   #make(node) {
-    const cell = (kind, ...children) => element('div', { role: 'cell', class: kind }, ...children);
     const parts = {
       at: cell('at'),
       kind: element('span', { class: 'badge' }),

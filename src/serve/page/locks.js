@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // locks.js: the view of all locks: who holds what, since when, for how much longer, and who waits.
 
-import { element, setAttribute, setText, tile, tiles } from './dom.js';
+import {
+  cell,
+  element,
+  findField,
+  findWithKey,
+  setAttribute,
+  setText,
+  tile,
+  tiles,
+} from './dom.js';
 import { duration, number, plural, scopeName } from './format.js';
 import { Ranking, filters, sorts, stateOf } from './model.js';
 import { Rows } from './rows.js';
@@ -37,16 +46,7 @@ export class LocksView {
       make: (row) => this.#make(row),
       show: (parts, lease) => this.#show(parts, lease),
     });
-    this.find = element('input', {
-      id: 'find',
-      type: 'search',
-      placeholder: 'Search locks and owners',
-      'aria-label': 'Search locks and owners',
-      autocomplete: 'off',
-      spellcheck: 'false',
-      'aria-keyshortcuts': '/',
-      oninput: () => this.#choose(),
-    });
+    this.find = findField('Search locks and owners', { oninput: () => this.#choose() });
     this.sort = element(
       'select',
       { 'aria-label': 'Sort by', onchange: () => this.#choose() },
@@ -75,12 +75,7 @@ export class LocksView {
       element(
         'div',
         { class: 'bar', role: 'search' },
-        element(
-          'span',
-          { class: 'find' },
-          this.find,
-          element('kbd', { 'aria-hidden': 'true' }, '/'),
-        ),
+        findWithKey(this.find),
         element('div', { class: 'choice', role: 'group', 'aria-label': 'Show' }, ...this.show),
         this.sort,
         this.count,
@@ -248,7 +243,6 @@ export class LocksView {
   // ---- Rows
 
   #make(node) {
-    const cell = (kind, ...children) => element('div', { role: 'cell', class: kind }, ...children);
     const parts = {
       node,
       item: null,

@@ -3,7 +3,7 @@
 // them a lane that shows when nobody held it.
 
 import { call, download } from './api.js';
-import { drawn, element, empty, setAttribute, setText, table } from './dom.js';
+import { drawn, element, empty, findField, setAttribute, setText, table } from './dom.js';
 import { clock, duration, moment, plural, scopeName } from './format.js';
 import { PolledView } from './polled.js';
 
@@ -59,16 +59,7 @@ export class TimelineView extends PolledView {
 
   constructor(app) {
     super(app, { title: 'Timeline', intro: '' });
-    this.find = element('input', {
-      id: 'find',
-      type: 'search',
-      list: 'scopes',
-      'aria-label': 'Lock',
-      placeholder: 'Which lock?',
-      autocomplete: 'off',
-      spellcheck: 'false',
-      'aria-keyshortcuts': '/',
-    });
+    this.find = findField('Which lock?', { 'aria-label': 'Lock', list: 'scopes' });
     this.scopes = element('datalist', { id: 'scopes' });
     this.form = element(
       'form',
