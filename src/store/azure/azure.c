@@ -42,16 +42,7 @@ void azure_send_put(struct azure_store *azure, struct put_call *call,
     if (remote_key(&azure->remote, call->key, space, &request->key, &call->error) != HF_OK ||
         azure_add_condition(request, &call->condition, etag, &call->error) != HF_OK)
         return;
-    struct http_reply reply;
-    remote_send(&azure->remote, request, /* again */ NULL, NULL, &reply, &call->error);
-    call->stamp = remote_stamp(&reply);
-    if (call->error.status == HF_OK) {
-        call->etag = reply.etag;
-        /* The write has happened, but without its ETag the caller cannot recognise it. */
-        if (reply.etag.size == 0)
-            error_set(&call->error, HF_UNSURE, "the store accepted the put but sent no ETag");
-    }
-    http_reply_release(&reply);
+    remote_send_put(&azure->remote, request, call);
 }
 
 struct put_batch {
@@ -79,11 +70,8 @@ static void azure_put(struct store *store, struct put_call *calls, size_t count)
 {
     struct azure_store *azure = azure_of(store);
     struct put_batch batch = { azure, calls };
-    if (count == 1)
-        azure_put_nth(&batch, 0);
-    else
-        worker_pool_run(&azure->remote.workers, azure->remote.connections, count, azure_put_nth,
-                        &batch);
+    worker_pool_run(&azure->remote.workers, azure->remote.connections, count, azure_put_nth,
+                    &batch);
 }
 
 /* ---- Deleting ------------------------------------------------------------------------ */
@@ -116,11 +104,8 @@ static void azure_remove(struct store *store, struct delete_call *calls, size_t 
 {
     struct azure_store *azure = azure_of(store);
     struct delete_batch batch = { azure, calls };
-    if (count == 1)
-        remove_nth(&batch, 0);
-    else
-        worker_pool_run(&azure->remote.workers, azure->remote.connections, count, remove_nth,
-                        &batch);
+    worker_pool_run(&azure->remote.workers, azure->remote.connections, count, remove_nth,
+                    &batch);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------- */

@@ -225,10 +225,7 @@ void remote_get(struct store *store, struct get_call *calls, size_t count)
 {
     struct remote_store *remote = remote_of(store);
     struct get_batch batch = { remote, calls };
-    if (count == 1)
-        get_nth(&batch, 0);
-    else
-        worker_pool_run(&remote->workers, remote->connections, count, get_nth, &batch);
+    worker_pool_run(&remote->workers, remote->connections, count, get_nth, &batch);
 }
 
 void remote_get_file(struct store *store, struct get_call *call, int fd,

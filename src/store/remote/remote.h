@@ -168,6 +168,10 @@ enum hf_status remote_send(struct remote_store *remote, const struct remote_requ
                            bool (*again)(void *argument, struct remote_request *request),
                            void *argument, struct http_reply *reply, struct hf_error *error);
 
+/* Sends the put of an object, and notes its ETag, time and status in the call. */
+void remote_send_put(struct remote_store *remote, const struct remote_request *request,
+                     struct put_call *call);
+
 /* ---- For dialects: the text of a request --------------------------------------------- */
 
 /* The strings of one request, each NUL-terminated, one after the other. They are kept as offsets

@@ -182,3 +182,18 @@ enum hf_status remote_send(struct remote_store *remote, const struct remote_requ
         retry_budget_refund(&remote->base.budget);
     return error->status;
 }
+
+void remote_send_put(struct remote_store *remote, const struct remote_request *request,
+                     struct put_call *call)
+{
+    struct http_reply reply;
+    remote_send(remote, request, /* again */ NULL, NULL, &reply, &call->error);
+    call->stamp = remote_stamp(&reply);
+    if (call->error.status == HF_OK) {
+        call->etag = reply.etag;
+        /* The write has happened, but without its ETag the caller cannot recognise it. */
+        if (reply.etag.size == 0)
+            error_set(&call->error, HF_UNSURE, "the store accepted the put but sent no ETag");
+    }
+    http_reply_release(&reply);
+}

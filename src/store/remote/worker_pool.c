@@ -92,7 +92,9 @@ void worker_pool_run(struct worker_pool *workers, size_t width, size_t count,
 {
     if (width > count)
         width = count;
-    if (count == 0)
+    if (count == 1)
+        run(argument, 0);
+    if (count <= 1)
         return;
     struct worker_pool_job job = {
         .run = run, .argument = argument, .count = count, .room = width - 1

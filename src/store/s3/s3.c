@@ -56,16 +56,7 @@ void s3_put_source(struct s3_store *s3, struct put_call *call, const struct http
         return;
     if (md5)
         remote_add_header(&request, "content-md5", view_of(md5));
-    struct http_reply reply;
-    remote_send(&s3->remote, &request, /* again */ NULL, NULL, &reply, &call->error);
-    call->stamp = remote_stamp(&reply);
-    if (call->error.status == HF_OK) {
-        call->etag = reply.etag;
-        /* The write has happened, but without its ETag the caller cannot recognise it. */
-        if (reply.etag.size == 0)
-            error_set(&call->error, HF_UNSURE, "the store accepted the put but sent no ETag");
-    }
-    http_reply_release(&reply);
+    remote_send_put(&s3->remote, &request, call);
 }
 
 struct put_batch {
@@ -89,10 +80,7 @@ static void s3_put(struct store *store, struct put_call *calls, size_t count)
 {
     struct s3_store *s3 = s3_of(store);
     struct put_batch batch = { s3, calls };
-    if (count == 1)
-        put_nth(&batch, 0);
-    else
-        worker_pool_run(&s3->remote.workers, s3->remote.connections, count, put_nth, &batch);
+    worker_pool_run(&s3->remote.workers, s3->remote.connections, count, put_nth, &batch);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------- */
