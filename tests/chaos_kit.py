@@ -29,6 +29,7 @@ class Bucket:
     def __init__(self, url, environment):
         self.url = url
         self.place = url.partition("?")[0]  # of a local store
+        self.local = url.startswith(("dir:", "sqlite:"))
         self.environment = dict(environment, HOLDFAST_STORE=url)
 
     def run(self, *words, stdin=b""):

@@ -5,7 +5,7 @@ second.
 
     compact_chaos_test.py STORE [--workers N] [--chunks N] [--seconds S] [--seconds-a-job S] [--quick]
 
-STORE is sqlite, dir or ceph. Prints TAP, and figures behind '#'. What was put in is known to this
+STORE is sqlite, dir, ceph or azurite. Prints TAP, and figures behind '#'. What was put in is known to this
 script alone; afterwards it reads the catalog's JSON and the objects themselves, and compares: every key has
 its newest row, in exactly one live chunk of those that the plan leaves, nothing is orphaned, nothing
 was committed twice. Files that several processes bring at once, some of them killed, come in once.
@@ -37,9 +37,9 @@ LATE_BOUND = 12.0
 TTL_QUIET, LATE_BOUND_QUIET = 300.0, 3600.0
 STEP = 0.2
 # Beyond ttl: what the store's clock is allowed to be wrong by, its date's grain, and looking again.
-SKEW = {"sqlite": 0.0, "dir": 0.0, "ceph": 2.0}
-GRAIN = {"sqlite": 0.0, "dir": 0.0, "ceph": 2.0}
-POLL = {"sqlite": 0.2, "dir": 0.2, "ceph": 2.0}
+SKEW = {"sqlite": 0.0, "dir": 0.0, "ceph": 2.0, "azurite": 2.0}
+GRAIN = {"sqlite": 0.0, "dir": 0.0, "ceph": 2.0, "azurite": 2.0}
+POLL = {"sqlite": 0.2, "dir": 0.2, "ceph": 2.0, "azurite": 2.0}
 SLACK = 4.0         # two processors for sixteen workers and a cluster
 
 
@@ -382,7 +382,7 @@ def stories(site, options):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("store", choices=["sqlite", "dir", "ceph"])
+    parser.add_argument("store", choices=["sqlite", "dir", "ceph", "azurite"])
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--chunks", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=20, help="for so long workers are killed")

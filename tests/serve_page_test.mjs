@@ -3,7 +3,9 @@
 // what nobody can do to them. axe-core looks for faults that keep people with other abilities out.
 //
 // The last test measures frames. It needs a machine that can give a browser half a processor. A
-// page that does nothing is measured at the same time, and shows whether it could.
+// page that does nothing is measured at the same time, and shows whether it could. On an idle
+// machine, HOLDFAST_FRAME_SECONDS=60 measures one round of so many seconds, in which every frame
+// counts and nothing is taken off.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -21,8 +23,9 @@ const AXE = fs.readFileSync(packages.resolve('axe-core/axe.min.js'), 'utf8');
 
 const LOCKS = 10_000;
 const FRAME_MS = 100;
-const MEASURED_MS = 1000;
-const ROUNDS = 6;
+const STRICT_SECONDS = Number(process.env.HOLDFAST_FRAME_SECONDS ?? 0);
+const MEASURED_MS = 1000 * (STRICT_SECONDS || 1);
+const ROUNDS = STRICT_SECONDS ? 1 : 6;
 
 // ---- A store with many locks is filled while the other tests run
 
@@ -547,7 +550,7 @@ const scroll = (target, forMs) =>
     const rows = document.querySelector('.rows');
     const began = performance.now();
     const turn = (at) => {
-      rows.scrollTop = at - began;
+      rows.scrollTop = (at - began) % 100_000;
       if (at - began < duration) requestAnimationFrame(turn);
     };
     requestAnimationFrame(turn);
@@ -579,7 +582,7 @@ test('10,000 locks and 100 events per second leave no frame above 100 ms', async
       scroll(crowded, MEASURED_MS),
     ]);
     const share = ((await spent()) - before) / MEASURED_MS;
-    const taken = idle.worst > 34 ? idle.worst : 0;
+    const taken = !STRICT_SECONDS && idle.worst > 34 ? idle.worst : 0;
     good = frames.count > 10 && frames.worst <= FRAME_MS + taken && share < 0.5;
     t.diagnostic(
       `page: ${JSON.stringify(frames)}, ${Math.round(share * 100)} % of a processor; ` +

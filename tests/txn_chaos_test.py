@@ -145,8 +145,7 @@ def local_copy(bucket, folder):
 
 
 def audit(bucket, place, story, when, **judged):
-    remote = bucket.url.startswith(("s3:", "azure:"))
-    store = local_copy(bucket, f"{place}/copy") if remote else open_store(bucket.place)
+    store = open_store(bucket.place) if bucket.local else local_copy(bucket, f"{place}/copy")
     result = txn_audit.audit(store, story, balance=BALANCE, **judged)
     say(f"{when}: " + ", ".join(f"{name} {figure}" for name, figure in result.figures.items() if figure))
     return result
