@@ -253,7 +253,8 @@ static bool is_done(struct worker *worker)
 static void wait_for_change(struct worker *worker, bool goes_on)
 {
     struct mono_time until = mono_add(env_now(worker->tree->env), SLEEP_MOST);
-    bool plans_again = goes_on && (worker->options.mode != HF_COMPACT_ONCE || !worker->planned);
+    bool plans_again = goes_on && (worker->options.mode != HF_COMPACT_ONCE ||
+                                   (!worker->planned && worker->candidate_count == 0));
     if (plans_again && worker_running(worker) < worker->options.jobs)
         until = mono_earlier(until, worker->plan_at);
     env_mutex_lock(&worker->shared.mutex);

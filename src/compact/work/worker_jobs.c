@@ -159,11 +159,13 @@ static void run_job_task(void *argument)
     env_mutex_unlock(&worker->shared.mutex);
 }
 
-/* A single run makes only one plan. */
+/* A single run makes only one plan, until it plans the ranges of a divided merge. That plan has no
+ * other groups, so it comes after all of them, and none may hide with a running job. */
 bool worker_offers_next(const struct worker *worker)
 {
-    return worker->options.mode == HF_COMPACT_ONCE ||
-           (!worker->stale && mono_before(env_now(worker->tree->env), worker->plan_at));
+    if (worker->options.mode == HF_COMPACT_ONCE)
+        return worker->planned;
+    return !worker->stale && mono_before(env_now(worker->tree->env), worker->plan_at);
 }
 
 static bool start_job(struct worker *worker, const struct candidate *candidate,
@@ -285,6 +287,7 @@ static void learn_from_job(struct worker *worker, const struct runner *runner)
     if (report->end == HF_COMPACT_END_DIVIDED && worker->options.mode == HF_COMPACT_ONCE) {
         worker->planned = false;
         worker->only_ranges = true;
+        worker_take_back(worker);
     }
     if (report->end != HF_COMPACT_END_COMMITTED || worker->candidate_count == 0)
         worker->stale = true; /* other workers are active, or there may be more to do now */
