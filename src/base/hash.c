@@ -186,3 +186,14 @@ uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_size)
     }
     return multiply_polynomials(power, first) ^ second;
 }
+
+/* ---- Secrets ------------------------------------------------------------------------- */
+
+bool hash_is_same_secret(const void *a, const void *b, size_t size)
+{
+    const unsigned char *one = a, *two = b;
+    unsigned char differs = 0;
+    for (size_t i = 0; i < size; i++)
+        differs |= one[i] ^ two[i];
+    return differs == 0;
+}

@@ -51,4 +51,8 @@ void hash_sha256_end(struct hash_sha256_stream *stream, unsigned char ret_digest
 void hash_hmac_sha256(struct view key, struct view bytes,
                       unsigned char ret_digest[SHA256_BYTES]);
 
+/* Compares secrets. The time it takes depends on the size alone, so it does not reveal how much of
+ * a guess is right. */
+bool hash_is_same_secret(const void *a, const void *b, size_t size);
+
 #endif

@@ -87,12 +87,7 @@ static void compute_id(const struct lease_ids *ids, const char *scope, const cha
 
 static bool same_id(const char *a, const char *b)
 {
-    unsigned char differs = 0;
-    if (strlen(b) != CORE_LEASE_ID_SIZE)
-        return false;
-    for (size_t i = 0; i < CORE_LEASE_ID_SIZE; i++)
-        differs |= (unsigned char)(a[i] ^ b[i]);
-    return differs == 0;
+    return strlen(b) == CORE_LEASE_ID_SIZE && hash_is_same_secret(a, b, CORE_LEASE_ID_SIZE);
 }
 
 /* ---- The cache ----------------------------------------------------------------------- */

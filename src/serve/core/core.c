@@ -10,80 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Lists --------------------------------------------------------------------------- */
-
-void op_list_append(struct op_list *list, struct core_op *op)
-{
-    op->next = NULL;
-    op->previous = list->last;
-    if (list->last)
-        list->last->next = op;
-    else
-        list->first = op;
-    list->last = op;
-}
-
-void op_list_remove(struct op_list *list, struct core_op *op)
-{
-    if (op->previous)
-        op->previous->next = op->next;
-    else
-        list->first = op->next;
-    if (op->next)
-        op->next->previous = op->previous;
-    else
-        list->last = op->previous;
-    op->next = op->previous = NULL;
-}
-
-static void append_request(struct core_requests *list, struct core_request *request)
-{
-    request->next = NULL;
-    request->previous = list->last;
-    if (list->last)
-        list->last->next = request;
-    else
-        list->first = request;
-    list->last = request;
-}
-
-static void remove_request(struct core_requests *list, struct core_request *request)
-{
-    if (request->previous)
-        request->previous->next = request->next;
-    else
-        list->first = request->next;
-    if (request->next)
-        request->next->previous = request->previous;
-    else
-        list->last = request->previous;
-    request->next = request->previous = NULL;
-}
-
-static void push_start(struct op_list *list, struct core_op *op)
-{
-    op->next_start = NULL;
-    op->previous_start = list->last;
-    if (list->last)
-        list->last->next_start = op;
-    else
-        list->first = op;
-    list->last = op;
-}
-
-static void pull_start(struct op_list *list, struct core_op *op)
-{
-    if (op->previous_start)
-        op->previous_start->next_start = op->next_start;
-    else
-        list->first = op->next_start;
-    if (op->next_start)
-        op->next_start->previous_start = op->previous_start;
-    else
-        list->last = op->previous_start;
-    op->next_start = op->previous_start = NULL;
-}
-
 /* Numbers in the order of their bytes, as keys of a map. */
 static struct view number_key(uint64_t number, unsigned char key[8])
 {
@@ -115,6 +41,10 @@ struct core *core_new(const struct core_limits *limits, core_free_order *free_or
     check(limits->requests_max > 0 && limits->calls_max > 0 && limits->poll_min.us >= 1000);
     core->limits = *limits;
     core->free_order = free_order;
+    TAILQ_INIT(&core->answers);
+    TAILQ_INIT(&core->urgent);
+    TAILQ_INIT(&core->ordinary);
+    TAILQ_INIT(&core->remembered);
     core->timers = CORE_TIMERS_INIT;
     core->requests = core->calls = core->lines = core->ids = MAP_INIT;
     return core;
@@ -162,6 +92,8 @@ static struct core_op *op_new(struct view resource, const struct core_retry *ret
     op->id = (struct view){ op->text + resource.size, retry->id.size };
     op->content = retry->content;
     op->order = order;
+    TAILQ_INIT(&op->requests);
+    TAILQ_INIT(&op->late);
     return op;
 }
 
@@ -170,7 +102,8 @@ void op_free_if_unused(struct core *core, struct core_op *op)
     (void)core;
     if (op->state != OP_ENDED || op->unanswered > 0 || op->remembered)
         return;
-    check(!op_is_wanted(op) && !op->late.first && !op->order && !op->starting && op->call == 0);
+    check(!op_is_wanted(op) && TAILQ_EMPTY(&op->late) && !op->order && !op->starting &&
+          op->call == 0);
     free(op);
 }
 
@@ -191,15 +124,15 @@ static void answer_request(struct core *core, struct core_request *request,
     request->answered = true;
     request->result = result;
     request->op->unanswered++;
-    append_request(&core->answers, request);
+    TAILQ_INSERT_TAIL(&core->answers, request, link);
 }
 
 void op_answer(struct core *core, struct core_op *op, const struct core_result *result)
 {
     op->result = *result;
-    while (op->requests.first) {
-        struct core_request *request = op->requests.first;
-        remove_request(&op->requests, request);
+    struct core_request *request;
+    while ((request = TAILQ_FIRST(&op->requests))) {
+        TAILQ_REMOVE(&op->requests, request, link);
         answer_request(core, request, &op->result);
     }
 }
@@ -209,7 +142,7 @@ static void answer_late(struct core *core, struct core_request *request)
     static const struct core_result over = { .status = HF_TIMEOUT,
                                              .outcome = HF_KEY_WAITING,
                                              .why = "still held by other clients" };
-    remove_request(list_of(core, request), request);
+    TAILQ_REMOVE(list_of(core, request), request, link);
     answer_request(core, request, &over);
 }
 
@@ -220,8 +153,8 @@ void op_end(struct core *core, struct core_op *op)
     if (op->order)
         core->free_order(op->order);
     op->order = NULL;
-    while (op->late.first)
-        answer_late(core, op->late.first);
+    while (!TAILQ_EMPTY(&op->late))
+        answer_late(core, TAILQ_FIRST(&op->late));
     memory_keep(core, op);
     op_free_if_unused(core, op);
 }
@@ -234,7 +167,7 @@ void op_start(struct core *core, struct core_op *op, enum op_state state, enum c
     op->starting = true;
     op->urgent = what != CORE_CALL_ACQUIRE && what != CORE_CALL_BEGIN;
     core->starting++;
-    push_start(op->urgent ? &core->urgent : &core->ordinary, op);
+    TAILQ_INSERT_TAIL(op->urgent ? &core->urgent : &core->ordinary, op, start_link);
 }
 
 bool op_withdraw(struct core *core, struct core_op *op)
@@ -243,15 +176,15 @@ bool op_withdraw(struct core *core, struct core_op *op)
         return false;
     op->starting = false;
     core->starting--;
-    pull_start(op->urgent ? &core->urgent : &core->ordinary, op);
+    TAILQ_REMOVE(op->urgent ? &core->urgent : &core->ordinary, op, start_link);
     return true;
 }
 
 static void pop_answer(struct core *core, struct core_action *ret_action)
 {
-    struct core_request *request = core->answers.first;
+    struct core_request *request = TAILQ_FIRST(&core->answers);
     struct core_op *op = request->op;
-    remove_request(&core->answers, request);
+    TAILQ_REMOVE(&core->answers, request, link);
     *ret_action =
         (struct core_action){ .kind = CORE_ANSWER, .request = key_number(request->key) };
     /* The operation may be freed before the caller has read its result. */
@@ -262,11 +195,17 @@ static void pop_answer(struct core *core, struct core_action *ret_action)
     op_free_if_unused(core, op);
 }
 
+static struct core_op *first_to_start(const struct core *core)
+{
+    struct core_op *op = TAILQ_FIRST(&core->urgent);
+    return op ? op : TAILQ_FIRST(&core->ordinary);
+}
+
 static bool pop_call(struct core *core, struct core_action *ret_action)
 {
     void *old;
     bool full = RULE(CALLS_ARE_BOUNDED) && core->calls.count >= core->limits.calls_max;
-    struct core_op *op = core->urgent.first ? core->urgent.first : core->ordinary.first;
+    struct core_op *op = first_to_start(core);
     if (!op || full)
         return false;
     uint64_t call = core->last_call + 1;
@@ -286,7 +225,7 @@ static bool pop_call(struct core *core, struct core_action *ret_action)
 
 bool core_next(struct core *core, struct core_action *ret_action)
 {
-    if (core->answers.first) {
+    if (!TAILQ_EMPTY(&core->answers)) {
         pop_answer(core, ret_action);
         return true;
     }
@@ -307,8 +246,8 @@ void op_report_wait(struct core *core, struct core_op *op)
     if (op->reported || !core->report_wait)
         return;
     op->reported = true;
-    for (const struct core_request *request = op->requests.first; request;
-         request = request->next)
+    const struct core_request *request;
+    TAILQ_FOREACH (request, &op->requests, link)
         core->report_wait(core->report_argument, key_number(request->key));
 }
 
@@ -345,9 +284,9 @@ static void forsake(struct core *core, struct core_op *op)
 static void make_late(struct core *core, struct core_request *request)
 {
     struct core_op *op = request->op;
-    remove_request(&op->requests, request);
+    TAILQ_REMOVE(&op->requests, request, link);
     request->late = true;
-    append_request(&op->late, request);
+    TAILQ_INSERT_TAIL(&op->late, request, link);
     core_timer_set(&core->timers, &request->limit.timer,
                    mono_add(core->now, core->limits.leave_max));
 }
@@ -357,7 +296,7 @@ static void make_late(struct core *core, struct core_request *request)
 static void end_wait(struct core *core, struct core_request *request)
 {
     struct core_op *op = request->op;
-    bool is_last = request == op->requests.first && request == op->requests.last;
+    bool is_last = request == TAILQ_FIRST(&op->requests) && !TAILQ_NEXT(request, link);
     if (RULE(TIMEOUT_HAS_NO_PLACE) && is_last && !request->late)
         make_late(core, request);
     else
@@ -368,8 +307,8 @@ static void end_wait(struct core *core, struct core_request *request)
 /* A client has repeated its request, and no longer wants to wait: it withdraws all of them. */
 static void end_all_waits(struct core *core, struct core_op *op)
 {
-    while (op->requests.first)
-        make_late(core, op->requests.first);
+    while (op_is_wanted(op))
+        make_late(core, TAILQ_FIRST(&op->requests));
     forsake(core, op);
 }
 
@@ -391,7 +330,7 @@ static enum hf_status join_op(struct core *core, uint64_t number, struct core_op
     if (op->state == OP_ENDED) {
         answer_request(core, request, &op->result);
     } else {
-        append_request(&op->requests, request);
+        TAILQ_INSERT_TAIL(&op->requests, request, link);
         core_timer_set(&core->timers, &request->limit.timer, until);
         if (op->reported)
             core->report_wait(core->report_argument, number);
@@ -417,7 +356,7 @@ static struct core_op *make_op(struct core *core, uint64_t number, struct view r
         return NULL;
     }
     request->op = op;
-    append_request(&op->requests, request);
+    TAILQ_INSERT_TAIL(&op->requests, request, link);
     core_timer_set(&core->timers, &request->limit.timer, until);
     return op;
 }
@@ -425,8 +364,8 @@ static struct core_op *make_op(struct core *core, uint64_t number, struct view r
 /* Takes back an operation that could not begin. Its order is still the caller's. */
 static void unmake_op(struct core *core, struct core_op *op)
 {
-    struct core_request *request = op->requests.first;
-    remove_request(&op->requests, request);
+    struct core_request *request = TAILQ_FIRST(&op->requests);
+    TAILQ_REMOVE(&op->requests, request, link);
     request_drop(core, request);
     memory_remove(core, op);
     free(op);
@@ -507,7 +446,7 @@ void core_hang_up(struct core *core, uint64_t number, struct mono_time now)
         return;
     struct core_op *op = request->op;
     bool answered = request->answered;
-    remove_request(list_of(core, request), request);
+    TAILQ_REMOVE(list_of(core, request), request, link);
     request_drop(core, request);
     if (answered) {
         op->unanswered--;
@@ -586,9 +525,9 @@ struct mono_time core_wake_at(const struct core *core)
     const struct core_timer *first = core_timers_first(&core->timers);
     if (first)
         at = first->due;
-    if (core->remembered.first)
-        at = mono_earlier(at, mono_add(core->remembered.first->ended_at,
-                                       core->limits.remember_for));
+    const struct core_op *oldest = TAILQ_FIRST(&core->remembered);
+    if (oldest)
+        at = mono_earlier(at, mono_add(oldest->ended_at, core->limits.remember_for));
     return at;
 }
 
@@ -604,7 +543,7 @@ void core_stop(struct core *core, struct mono_time now)
         memcpy(key, request->key, sizeof key);
         struct core_op *op = request->op;
         if (RULE(STOP_GRANTS_NOTHING) && !request->answered && op->is_acquire) {
-            remove_request(list_of(core, request), request);
+            TAILQ_REMOVE(list_of(core, request), request, link);
             answer_request(core, request, &stopped);
             forsake(core, op);
         }
@@ -628,8 +567,7 @@ void core_free(struct core *core)
     for (struct core_request *request; (request = map_seek(&core->requests, VIEW(""), false));)
         core_hang_up(core, key_number(request->key), core->now);
     /* What is left are calls that nobody has taken: of works, and of acquires that leave. */
-    for (struct core_op *op;
-         (op = core->urgent.first ? core->urgent.first : core->ordinary.first);) {
+    for (struct core_op *op; (op = first_to_start(core));) {
         op_withdraw(core, op);
         if (op->is_acquire)
             acquire_leave(core, op);
@@ -670,7 +608,8 @@ static void check_one_line(const struct core_line *line)
     bool rests = front->state == OP_STANDING || front->state == OP_NEXT;
     check(rests == (line->poll.timer.index > 0));
     check(rests == (!front->starting && front->call == 0));
-    for (const struct core_op *op = line->parked.first; op; op = op->next) {
+    const struct core_op *op;
+    TAILQ_FOREACH (op, &line->parked, link) {
         check(op->line == line && op->state == OP_PARKED && op_is_wanted(op));
         check(!op->starting && op->call == 0 && op->order);
         parked++;

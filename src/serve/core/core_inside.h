@@ -9,6 +9,8 @@
 #include "serve/core/core.h"
 #include "serve/core/timers.h"
 
+#include <sys/queue.h>
+
 /* The states of an operation. Its order may be used by a call only in those marked *. */
 enum op_state {
     OP_PARKED,      /* in a line, behind others */
@@ -35,15 +37,13 @@ struct core_request {
     struct owned_timer limit; /* must be the first member; the end of its wait */
     unsigned char key[8];     /* its number, in the map of requests */
     struct core_op *op;
-    struct core_request *next, *previous; /* in the list that list_of() says */
-    bool late;                            /* its wait is over, and is answered soon */
-    bool answered;                        /* among the answers ... */
+    TAILQ_ENTRY(core_request) link;   /* in the list that list_of() says */
+    bool late;                        /* its wait is over, and is answered soon */
+    bool answered;                    /* among the answers ... */
     const struct core_result *result; /* ... with this one, which belongs to the operation */
 };
 
-struct core_requests {
-    struct core_request *first, *last;
-};
+TAILQ_HEAD(core_requests, core_request);
 
 /* An acquire or a work. It exists while a request, a call or the memory refers to it. */
 struct core_op {
@@ -55,13 +55,13 @@ struct core_op {
     uint64_t call; /* the number of the call that is under way; 0: none */
     unsigned char call_key[8];
     enum core_call what;             /* that call */
-    struct core_op *next, *previous; /* in its line, among the remembered results */
-    struct core_op *next_start, *previous_start;
-    struct core_requests requests; /* those that want it */
-    struct core_requests late;     /* their wait is over; answered when it has left */
-    size_t unanswered;             /* requests whose answer refers to its result */
-    struct core_line *line;        /* PARKED, or the front of its line; NULL: none */
-    void *order;                   /* NULL: freed */
+    TAILQ_ENTRY(core_op) link;       /* in its line, among the remembered results */
+    TAILQ_ENTRY(core_op) start_link; /* among the operations that wait for a call */
+    struct core_requests requests;   /* those that want it */
+    struct core_requests late;       /* their wait is over; answered when it has left */
+    size_t unanswered;               /* requests whose answer refers to its result */
+    struct core_line *line;          /* PARKED, or the front of its line; NULL: none */
+    void *order;                     /* NULL: freed */
     int64_t poll_ms;
     struct core_result result;
     struct mono_time ended_at;
@@ -73,9 +73,7 @@ struct core_op {
     char text[];
 };
 
-struct op_list {
-    struct core_op *first, *last;
-};
+TAILQ_HEAD(core_ops, core_op);
 
 /* The waiters for one resource. */
 struct core_line {
@@ -84,7 +82,7 @@ struct core_line {
     /* The only one that may have a place in the store's queue, or ask for one. It may be unwanted
      * by now. NULL only while the next one is chosen. */
     struct core_op *front;
-    struct op_list parked; /* all of them wanted */
+    struct core_ops parked; /* all of them wanted */
     size_t parked_count;
     bool again; /* the resource may have become free since the current call began */
     size_t resource_size;
@@ -106,8 +104,8 @@ struct core {
     uint64_t last_call;
     size_t starting; /* operations whose next call has not been taken */
     struct core_requests answers;
-    struct op_list urgent, ordinary; /* operations that wait for a call */
-    struct op_list remembered;       /* the oldest first */
+    struct core_ops urgent, ordinary; /* operations that wait for a call */
+    struct core_ops remembered;       /* the oldest first */
     uint64_t retries;
     size_t remembered_count;
     struct core_result told; /* the result of the last answer that was taken */
@@ -115,13 +113,10 @@ struct core {
 
 /* ---- core.c -------------------------------------------------------------------------- */
 
-void op_list_append(struct op_list *list, struct core_op *op);
-void op_list_remove(struct op_list *list, struct core_op *op);
-
 /* Whether a request still wants the operation. */
 static inline bool op_is_wanted(const struct core_op *op)
 {
-    return op->requests.first != NULL;
+    return !TAILQ_EMPTY(&op->requests);
 }
 
 /* Reports the requests of an operation that begins to wait. */

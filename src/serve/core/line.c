@@ -21,6 +21,7 @@ static struct core_line *line_new(struct core *core, struct view resource)
         return NULL;
     line->core = core;
     line->poll.kind = TIMER_POLL;
+    TAILQ_INIT(&line->parked);
     line->resource_size = resource.size;
     memcpy(line->resource, resource.data, resource.size);
     if (!core_timers_reserve(&core->timers)) {
@@ -38,7 +39,7 @@ static struct core_line *line_new(struct core *core, struct view resource)
 
 static void line_free(struct core *core, struct core_line *line)
 {
-    check(!line->front && !line->parked.first);
+    check(!line->front && TAILQ_EMPTY(&line->parked));
     core_timer_clear(&core->timers, &line->poll.timer);
     core_timers_unreserve(&core->timers);
     check(map_take(&core->lines, line_key(line)) == line);
@@ -48,7 +49,7 @@ static void line_free(struct core *core, struct core_line *line)
 bool line_is_wanted(const struct core *core, struct view resource)
 {
     const struct core_line *line = map_get(&core->lines, resource);
-    return line && (line->parked.first || op_is_wanted(line->front));
+    return line && (!TAILQ_EMPTY(&line->parked) || op_is_wanted(line->front));
 }
 
 /* The more lines there are, the less often each is polled. The pace of a place never changes,
@@ -95,13 +96,13 @@ static void line_advance(struct core *core, struct core_line *line, bool held)
     line->front->line = NULL;
     line->front = NULL;
     core_timer_clear(&core->timers, &line->poll.timer);
-    struct core_op *next = line->parked.first;
-    MUTANT(mutant_serves_the_last(&next, line->parked.last));
+    struct core_op *next = TAILQ_FIRST(&line->parked);
+    MUTANT(mutant_serves_the_last(&next, TAILQ_LAST(&line->parked, core_ops)));
     if (!next) {
         line_free(core, line);
         return;
     }
-    op_list_remove(&line->parked, next);
+    TAILQ_REMOVE(&line->parked, next, link);
     line->parked_count--;
     if (held)
         put_next(core, line, next);
@@ -121,7 +122,7 @@ bool line_join(struct core *core, struct core_op *op)
     }
     op->state = OP_PARKED;
     op->line = line;
-    op_list_append(&line->parked, op);
+    TAILQ_INSERT_TAIL(&line->parked, op, link);
     line->parked_count++;
     op_report_wait(core, op);
     return true;
@@ -208,7 +209,7 @@ void acquire_abandon(struct core *core, struct core_op *op)
     memory_remove(core, op); /* a retry must not join what is about to be given back */
     switch (op->state) {
     case OP_PARKED:
-        op_list_remove(&op->line->parked, op);
+        TAILQ_REMOVE(&op->line->parked, op, link);
         op->line->parked_count--;
         op->line = NULL;
         op_end(core, op);

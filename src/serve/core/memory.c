@@ -33,8 +33,8 @@ void memory_remove(struct core *core, struct core_op *op)
 
 static void forget_oldest(struct core *core)
 {
-    struct core_op *op = core->remembered.first;
-    op_list_remove(&core->remembered, op);
+    struct core_op *op = TAILQ_FIRST(&core->remembered);
+    TAILQ_REMOVE(&core->remembered, op, link);
     core->remembered_count--;
     op->remembered = false;
     memory_remove(core, op);
@@ -53,7 +53,7 @@ void memory_keep(struct core *core, struct core_op *op)
     }
     op->remembered = true;
     op->ended_at = core->now;
-    op_list_append(&core->remembered, op);
+    TAILQ_INSERT_TAIL(&core->remembered, op, link);
     core->remembered_count++;
     memory_forget(core);
 }
@@ -61,14 +61,15 @@ void memory_keep(struct core *core, struct core_op *op)
 void memory_forget(struct core *core)
 {
     struct span most = core->limits.remember_for;
-    while (core->remembered.first &&
+    const struct core_op *oldest;
+    while ((oldest = TAILQ_FIRST(&core->remembered)) &&
            ((RULE(MEMORY_IS_BOUNDED) && core->remembered_count > core->limits.remembered_max) ||
-            mono_since(core->now, core->remembered.first->ended_at).us >= most.us))
+            mono_since(core->now, oldest->ended_at).us >= most.us))
         forget_oldest(core);
 }
 
 void memory_clear(struct core *core)
 {
-    while (core->remembered.first)
+    while (!TAILQ_EMPTY(&core->remembered))
         forget_oldest(core);
 }

@@ -270,14 +270,6 @@ static bool has_our_host(const struct guard *guard, const struct http_request *r
 
 /* ---- Tokens -------------------------------------------------------------------------- */
 
-static bool is_same_hash(const unsigned char *a, const unsigned char *b)
-{
-    unsigned difference = 0;
-    for (size_t i = 0; i < SHA256_BYTES; i++)
-        difference |= (unsigned)(a[i] ^ b[i]);
-    return difference == 0;
-}
-
 /* All tokens are compared, so that the time does not tell which one is nearly right. */
 static const struct token *find_token(const struct guard *guard,
                                       const struct http_request *request)
@@ -291,7 +283,7 @@ static const struct token *find_token(const struct guard *guard,
         return NULL;
     hash_sha256(view_from(header, prefix.size), hash);
     for (size_t i = 0; i < guard->token_count; i++)
-        if (is_same_hash(hash, guard->tokens[i].hash))
+        if (hash_is_same_secret(hash, guard->tokens[i].hash, SHA256_BYTES))
             found = &guard->tokens[i];
     return found;
 }
