@@ -34,7 +34,7 @@ TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninj
 
 .DEFAULT_GOAL := all
 .PHONY: all abi api-docs help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
-	format clean screenshots setup setup-test needs
+	format clean screenshots docs setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
 	ninja -C build
@@ -121,6 +121,10 @@ api-docs: ## regenerate docs/api.md and the Python interface from the headers
 screenshots: setup-test build-gcc/build.ninja ## make the pictures of docs/: the dashboard, and top (1 min)
 	ninja -C build-gcc src/cli/holdfast src/serve/holdfast-serve src/top/holdfast-top
 	node tools/screenshots.mjs build-gcc
+
+docs: setup-test build-gcc/build.ninja ## the documents as a site, in build-docs
+	ninja -C build-gcc src/cli/holdfast
+	tools/site.py build-gcc/src/cli/holdfast build-docs
 
 amd64: ## build for amd64 and run unit tests under qemu
 	sh tools/amd64.sh

@@ -11,7 +11,7 @@ build="gcc libc6-dev python3 meson ninja-build pkg-config libjansson-dev libxxha
 	libssl-dev libsqlite3-dev libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libuv1-dev libncurses-dev"
 test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutils git sqlite3
 	g++ zsh fish tmux procps strace groff-base mold gcovr valgrind e2fsprogs spin mount curl iproute2 mawk zstd python3-jsonschema abigail-tools ceph-mon ceph-osd radosgw ceph-common libhttp-parser-dev openssl
-	prometheus python3-prometheus-client chromium pngquant
+	prometheus python3-prometheus-client chromium pngquant cmark-gfm
 	python3-pytest python3-build python3-setuptools python3-wheel python3-pip python3-venv mypy"
 # What benchmarks compare with. A service that the installation starts is not used by them.
 bench="redis-server etcd-server etcd-client zookeeper postgresql-15"
