@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""readme_test.py: README.md typed into a terminal, from top to bottom, as it stands.
+"""readme_test.py: README.md and the pages of docs/start typed into a terminal, from top to bottom, as they
+stand.
 
-Every shell block of README is read from the file and typed, line by line, into a bash in a tmux of a
-fixed size, in a fresh home folder without credentials. What the screen shows after each line must be
-what tests/newcomer/readme.screens keeps of it; --write keeps what it shows now. The lines that are not
-typed, or not as they stand, are in the tables below, each with its reason; a line there that README
-does not have any more is a failure too.
+Every shell block is read from the file and typed, line by line, into a bash in a tmux of a fixed size, in
+a fresh home folder without credentials: one for README, and one for all pages of docs/start. What the
+screen shows after each line must be what tests/newcomer/readme.screens keeps of it; --write keeps what it
+shows now. On a page of docs/start, a block of C or Python is saved under the name in its first line, a
+crontab is run as cron would do it, and each line of a block of text must have been on a screen of the
+block before it. The lines that are not typed, or not as they stand, are in the tables below, each with
+its reason; a line there that no page has any more is a failure too.
 
 Prints TAP, a case a line.
 """
 
+import concurrent.futures
 import os
 import re
 import shutil
@@ -31,9 +35,12 @@ SCREENS = os.path.join(SOURCE, "tests", "newcomer", "readme.screens")
 COLUMNS, ROWS = 100, 40
 PATIENCE = 60  # seconds for a line
 
+START = ["install", "cron", "c", "python", "compaction", "indexes"]  # the pages, in the order of the site
+
 # What is not typed, by its first words, and why.
 NOT_TYPED = {
     "apt-get install": "a test installs no packages on the machine that runs it",
+    "make setup": "the same",
     "make demo": "takes minutes and installs packages; tests/compact_chaos_test.py does the same",
     "struct hf_client": "C, all of the block: install_test.py and examples/ compile and run it",
     "import holdfast": "Python, all of the block: bindings/python/tests/test_docs.py runs it",
@@ -42,12 +49,16 @@ NOT_TYPED = {
 INSTEAD = {
     # Of what is built already, within seconds, and not over the machine's own.
     "make install": f"DESTDIR=~ meson install -C {BUILD} --no-rebuild > install.log",
+    # The wheel is built and installed by bindings/python/tests.
+    "pip install": f"export PYTHONPATH={SOURCE}/bindings/python PYTHONDONTWRITEBYTECODE=1",
 }
-# There is no bucket: two hosts with a real one are in two_hosts_test.py.
-SUBSTITUTES = {"s3://bucket/prefix": "sqlite:~/jobs.db"}
-# What goes on until it is stopped: Ctrl-C is typed once the screen shows this.
-UNTIL = {"holdfast compact watch": "waiting until it exists",
-         "holdfast elect run": "scheduling"}
+# There is no bucket: two hosts with a real one are in two_hosts_test.py. Each page has a store of its own.
+SUBSTITUTES = {"s3://bucket/prefix": "sqlite:~/PAGE.db", "sqlite:/srv/jobs.db": "sqlite:~/PAGE.db",
+               "/usr/local/bin/holdfast": "~/usr/local/bin/holdfast"}
+# What goes on until it is stopped: Ctrl-C is typed once the screen shows this, or a line of this command's.
+UNTIL = {"README: holdfast compact watch": "waiting until it exists",
+         "README: holdfast elect run": "scheduling",
+         "compaction: holdfast compact watch": ("holdfast compact status", "1 present")}
 
 # What a newcomer has before: README's own names.
 FILES = {
@@ -62,44 +73,90 @@ FILES = {
 
 
 def blocks_of(text):
-    """The indented blocks, each as its lines without the indent."""
-    block = []
+    """(language, lines) of each block: indented ones, without the indent, and fenced ones."""
+    block, language = [], None
     for line in text.splitlines() + ["end"]:
-        if line.startswith("    "):
+        if language is not None and line != "```":
+            block.append(line)
+        elif line.startswith("```") and (block or language is None):
+            if block:
+                yield language or "sh", block
+            block, language = [], line[3:] if language is None else None
+        elif line.startswith("    "):
             block.append(line[4:])
         elif line or not block:
             if block:
-                yield block
+                yield "sh", block
             block = []
 
 
-def lines_of_readme():
-    """(line as README has it, line to type), of those that are typed; complains of tables that name
-    what is not there."""
-    with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
-        blocks = list(blocks_of(file.read()))
-    used = set()
-    typed = []
-    for block in blocks:
-        language = next((name for name in ("struct hf_client", "import holdfast") if block[0].startswith(name)), None)
-        if language:
-            used.add(language)
-            continue
+class Page:
+    """README, or a page of docs/start: what to do, step by step."""
+
+    def __init__(self, name):
+        self.name = name
+        self.path = "README.md" if name == "README" else f"docs/start/{name}.md"
+        self.steps = []  # ("type", key of the screen, line, text to stop at), ("save", file, text), ("expect", lines)
+        self.used = set()  # of the tables
+        with open(os.path.join(SOURCE, self.path), encoding="utf-8") as file:
+            for language, block in blocks_of(file.read()):
+                self.add(language, block)
+
+    def add(self, language, block):
+        first = next((name for name in ("struct hf_client", "import holdfast") if block[0].startswith(name)), None)
+        if first:
+            self.used.add(first)
+        elif language == "sh":
+            for line in block:
+                self.add_line(line)
+        elif language in ("c", "python"):
+            name = re.match(r"(?:/\*|#) (\S+)", block[0])[1]
+            self.steps.append(("save", name, "\n".join(block) + "\n"))
+        elif language == "crontab":
+            self.add_crontab(block)
+        elif language == "text":
+            self.steps.append(("expect", block))
+        else:
+            raise ValueError(f"{self.path}: what is a block of '{language}'?")
+
+    def substitute(self, line):
+        for word, instead in SUBSTITUTES.items():
+            if word in line:
+                self.used.add(word)
+                line = line.replace(word, instead.replace("PAGE", self.name))
+        return line
+
+    def add_line(self, line):
+        known = [name for name in (*NOT_TYPED, *INSTEAD) if line.startswith(name)]
+        until = [name for name in UNTIL if f"{self.name}: {line}".startswith(name)]
+        self.used.update(known, until)
+        if any(name in NOT_TYPED for name in known):
+            return
+        typed = INSTEAD[known[0]] if known else self.substitute(line)
+        key = line if self.name == "README" else f"{self.name}: {line}"
+        keys = [step[1] for step in self.steps if step[0] == "type"]
+        times = sum(other.partition(" (again")[0] == key for other in keys)
+        self.steps.append(("type", key + (f" (again, {times})" if times else ""), typed, UNTIL[until[0]] if until else None))
+
+    def add_crontab(self, block):
+        """As cron does: with its own environment and sh, and the command after five fields."""
+        settings = " ".join(self.substitute(line) for line in block if re.match(r"\w+=", line))
         for line in block:
-            known = [name for name in (*NOT_TYPED, *INSTEAD, *UNTIL) if line.startswith(name)]
-            used.update(known, (word for word in SUBSTITUTES if word in line))
-            if any(name in NOT_TYPED for name in known):
-                continue
-            key = line
-            for word, instead in SUBSTITUTES.items():
-                line = line.replace(word, instead)
-            for name in known:
-                line = INSTEAD.get(name, line)
-            typed.append((key, line))
-    stale = {*NOT_TYPED, *INSTEAD, *UNTIL, *SUBSTITUTES} - used
-    tell(not stale, "the tables name only what README has", str(stale or ""))
-    tell(len(typed) > 30, "README has shell blocks")
-    return typed
+            if not re.match(r"\w+=", line):
+                self.steps.append(("save", "cron.sh", self.substitute(line.split(None, 5)[5]) + "\n"))
+                self.steps.append(("type", f"{self.name}: {line}", f"env -i HOME=$HOME PATH=/usr/bin:/bin {settings} sh cron.sh",
+                                   None))
+
+
+def read_pages():
+    """Complains of tables that name what no page has."""
+    pages = [Page(name) for name in ("README", *START)]
+    stale = {*NOT_TYPED, *INSTEAD, *UNTIL, *SUBSTITUTES}.difference(*(page.used for page in pages))
+    tell(not stale, "the tables name only what the pages have", str(stale or ""))
+    known = {name.removesuffix(".md") for name in os.listdir(os.path.join(SOURCE, "docs/start"))}
+    tell(known == set(START), "every page of docs/start is typed", str(known ^ set(START) or ""))
+    tell(all(any(step[0] == "type" for step in page.steps) for page in pages), "every page has shell blocks")
+    return pages
 
 
 class Terminal:
@@ -107,12 +164,16 @@ class Terminal:
 
     def __init__(self, home):
         self.home = home
+        self.page = None  # the one that is being typed
         self.socket = os.path.join(home, ".tmux")
         self.env = {"HOME": home, "TERM": "screen", "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",
                     "TMPDIR": home, "SHELL": "/bin/bash"}
         with open(os.path.join(home, ".bashrc"), "w", encoding="utf-8") as rc:
             rc.write("PS1='$ '\nPROMPT_COMMAND='echo $? >> ~/.status'\nunset HISTFILE\n"
-                     "PATH=~/usr/local/bin:$PATH\nunset TMUX TMUX_PANE\n")
+                     "PATH=~/usr/local/bin:$PATH\nunset TMUX TMUX_PANE\n"
+                     # What is installed below the home folder instead of the root.
+                     "export LD_LIBRARY_PATH=~/usr/local/lib/$(cc -print-multiarch)\n"
+                     "export PKG_CONFIG_PATH=$LD_LIBRARY_PATH/pkgconfig PKG_CONFIG_SYSROOT_DIR=~\n")
         self.tmux("new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), "-c", home,
                   "bash --rcfile ~/.bashrc")
         self.wait(0)
@@ -130,6 +191,17 @@ class Terminal:
                 return file.read().split()
         except FileNotFoundError:
             return []
+
+    def shows(self, text):
+        """Whether the screen shows a text, or a command on the store of the page prints it."""
+        if isinstance(text, str):
+            return text in " ".join(self.screen())
+        command, line = text
+        store = "sqlite:" + os.path.join(self.home, self.page + ".db")
+        path = os.path.join(self.home, "usr/local/bin") + ":" + self.env["PATH"]
+        done = subprocess.run(command.split(), env=dict(self.env, HOLDFAST_STORE=store, PATH=path), check=False,
+                              executable=shutil.which(command.split()[0], path=path), capture_output=True, text=True)
+        return line in done.stdout
 
     def until(self, condition):
         deadline = time.monotonic() + PATIENCE
@@ -154,7 +226,7 @@ class Terminal:
         self.tmux("send-keys", "-l", line)
         self.tmux("send-keys", "Enter")
         if stop_at:
-            self.until(lambda: stop_at in " ".join(self.screen()))
+            self.until(lambda: self.shows(stop_at))
             self.tmux("send-keys", "C-c")
         good = self.wait(before)
         shown = [row for row in self.screen() if row]
@@ -172,6 +244,8 @@ NORMAL = [
     (r"\b\d\d:\d\d:\d\d\b", "TIME"),
     (r"\bjust now\b", "0s ago"),
     (r"\bHOST-\d+\b", "HOST-PID"),
+    (r"\bof user \w+", "of user USER"),
+    (r"^holdfast \d+\.\d+\.\d+$", "holdfast VERSION"),
     (r"(?<![\w-])(\d+(\.\d+)?(us|ms|s|m|h|d))+\b(?! *\|)", "0s"),
     (r"\b[\d.]+ ([KMG]i)?B/s", "0 B/s"),
     # A shard with a deletion contains a boot-time stamp, whose length depends on the uptime.
@@ -181,47 +255,69 @@ NORMAL = [
 
 
 def normal(text, home):
-    text = text.replace(os.path.realpath(home), "~").replace(home, "~").replace(BUILD, "BUILD")
+    text = text.replace(os.path.realpath(home), "~").replace(home, "~").replace(BUILD, "BUILD").replace(SOURCE, "SOURCE")
     text = text.replace(socket.gethostname(), "HOST")
-    head, _, rest = text.partition("\n")  # the line that was typed is README's own
+    head, _, rest = text.partition("\n")  # the line that was typed is the page's own
     for pattern, name in NORMAL:
-        rest = re.sub(pattern, name, rest)
+        rest = re.sub(pattern, name, rest, flags=re.M)
     return head + "\n" + rest
 
 
 def kept_screens():
-    """By the line of README."""
+    """By the line that was typed, with the name of its page."""
     with open(SCREENS, encoding="utf-8") as file:
         parts = re.split(r"^==== ", file.read(), flags=re.M)[1:]
     return dict(part.split("\n", 1) for part in parts)
 
 
-def play(home):
-    typed = lines_of_readme()
-    terminal = Terminal(home)
+def play(terminal, page, shown):
+    """Does what a page says; the screens are added to `shown`."""
+    seen = ""
+    terminal.page = page.name
+    for number, step in enumerate(page.steps):
+        if step[0] == "type":
+            _, key, line, stop_at = step
+            screen, status = terminal.type(line, stop_at)
+            shown[key] = normal(screen, terminal.home) + f"\n[{status}]\n"
+            if number and page.steps[number - 1][0] == "expect":
+                seen = ""
+            seen += re.sub(r" {2,}", "  ", screen.partition("\n")[2]) + "\n"
+        elif step[0] == "save":
+            with open(os.path.join(terminal.home, step[1]), "w", encoding="utf-8") as file:
+                file.write(step[2])
+        else:
+            missing = [line for line in step[1] if re.sub(r" {2,}", "  ", line) not in seen]
+            tell(not missing, f"{page.path}: the screen shows: {step[1][0]}", "" if not missing else f"{missing} in\n{seen}")
+
+
+def visit(pages):
+    """The screens of some pages, in one home."""
+    home = os.path.realpath(tempfile.mkdtemp(prefix="holdfast-newcomer-"))
+    if pages[0].name == "README":
+        for name, text in FILES.items():
+            path = os.path.join(home, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(path, 0o755)
     shown = {}
     try:
-        for key, line in typed:
-            stop_at = next((text for name, text in UNTIL.items() if key.startswith(name)), None)
-            screen, status = terminal.type(line, stop_at)
-            shown[key] = normal(screen, home) + f"\n[{status}]\n"
+        terminal = Terminal(home)
+        try:
+            for page in pages:
+                play(terminal, page, shown)
+        finally:
+            terminal.close()
     finally:
-        terminal.close()
+        shutil.rmtree(home, ignore_errors=True)
     return shown
 
 
 def main():
-    home = os.path.realpath(tempfile.mkdtemp(prefix="holdfast-newcomer-"))
-    for name, text in FILES.items():
-        path = os.path.join(home, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(path, 0o755)
-    try:
-        shown = play(home)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    pages = read_pages()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        parts = list(pool.map(visit, (pages[:1], pages[1:])))
+    shown = {**parts[0], **parts[1]}
     if sys.argv[1:] == ["--write"]:
         with open(SCREENS, "w", encoding="utf-8") as file:
             file.writelines(f"==== {key}\n{screen}" for key, screen in shown.items())
@@ -229,9 +325,9 @@ def main():
     kept = kept_screens()
     for key, screen in shown.items():
         good = kept.get(key) == screen
-        tell(good, f"README: {key.partition(' #')[0].rstrip()}",
+        tell(good, f"{'README' if key in parts[0] else 'docs/start'}: {key.partition(' #')[0].rstrip()}",
              "" if good else f"the screen shows\n{screen}\nand is to show\n{kept.get(key)}")
-    tell(set(kept) == set(shown), "no screen is kept of a line that README does not have",
+    tell(set(kept) == set(shown), "no screen is kept of a line that no page has",
          str(set(kept) ^ set(shown) or ""))
     return end()
 
