@@ -325,7 +325,7 @@ def main():
     kept = kept_screens()
     for key, screen in shown.items():
         good = kept.get(key) == screen
-        tell(good, f"{'README' if key in parts[0] else 'docs/start'}: {key.partition(' #')[0].rstrip()}",
+        tell(good, f"{'README' if key in parts[0] else 'docs/start'}: {key.partition(' #')[0].rstrip().replace('#', '')}",
              "" if good else f"the screen shows\n{screen}\nand is to show\n{kept.get(key)}")
     tell(set(kept) == set(shown), "no screen is kept of a line that no page has",
          str(set(kept) ^ set(shown) or ""))
