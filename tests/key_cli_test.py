@@ -275,10 +275,8 @@ def _(s):
             told = update(s, name, b"new", "--lease", held["lease"], "--txn", txn)
             equal((told["staged"], told["txn"]), (True, txn))
             equal(get(s, name), b"old")
-        seen = describe(s, "a")
-        equal((seen["txn"], seen["txn_state"], seen["staged"]), (txn, "pending", True))
+        equal(describe(s, "a")["staged"], True)
         equal(sorted(show(s, txn)["keys"]), ["default/a", "default/b"])
-        equal([row["txn"] for row in s.lines("txn", "ls", "--state", "pending")], [txn])
         equal(s.out("txn", decide, txn).decode(), word + "\n")
         equal([get(s, name) for name in ("a", "b")], [wanted, wanted])
         after = show(s, txn)
@@ -286,6 +284,18 @@ def _(s):
         s.run("txn", decide, txn)  # once more is fine
         other = "rollback" if decide == "commit" else "commit"
         refused(s, "MISMATCH", decide, "txn", other, txn)
+        equal(describe(s, "a")["held"], False)
+
+
+@it("transactions are listed, and a key names the one that has it", LOCAL)
+def _(s):
+    for decide in ("commit", "rollback"):
+        txn = begin(s)
+        acquire(s, "a", "--txn", txn)
+        seen = describe(s, "a")
+        equal((seen["txn"], seen["txn_state"], seen["staged"]), (txn, "pending", True))
+        equal([row["txn"] for row in s.lines("txn", "ls", "--state", "pending")], [txn])
+        s.run("txn", decide, txn)
         equal((describe(s, "a")["held"], describe(s, "a")["txn"]), (False, None))
     equal(len(s.lines("txn", "ls")), 2)
     equal(len(s.lines("txn", "ls", "--state", "commit")), 1)

@@ -67,6 +67,24 @@ test('decide takes the state as a word, and pending asks', async () => {
   assert.equal(await visible(main, keys[1]), 'staged');
 });
 
+test('a transaction is shown by its id, and a key tells it to whoever holds the key', async () => {
+  const { txn, keys, leases } = await stageTwo(main);
+  const shown = await ok(main, '/v1/txn/show', { txn_id: txn });
+  assert.deepEqual([shown.txn_id, shown.state, shown.open, shown.marked], [txn, 'pending', true, false]);
+  assert.deepEqual([...shown.keys].sort(), keys.map((key) => `default/${key}`).sort());
+  const at = `/v1/describe?key=${keys[0]}`;
+  assert.equal((await ok(main, at, undefined, headers(leases[0]))).txn_id, txn);
+  for (const others of [undefined, headers(leases[1]), headers({ lease_id: '0'.repeat(32) })]) {
+    const told = await ok(main, at, undefined, others);
+    assert.deepEqual([told.staged, told.txn_id], [true, undefined]);
+  }
+  await ok(main, '/v1/txn/commit', { txn_id: txn });
+  const after = await ok(main, '/v1/txn/show', { txn_id: txn });
+  assert.deepEqual([after.state, after.applied], ['commit', true]);
+  await refused(main, 404, 'not_found', '/v1/txn/show', { txn_id: '0'.repeat(32) });
+  await refused(main, 400, 'invalid', '/v1/txn/show', {});
+});
+
 test('a release with a transaction commits it, or rolls it back', async () => {
   const one = await stageTwo(main, 'one');
   assert.deepEqual(await ok(main, '/v1/release', { key: one.keys[0], txn_id: one.txn,

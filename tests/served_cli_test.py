@@ -24,7 +24,8 @@ DETAIL = "a server does not tell so much about a lease"
 NO_ONCE = "a server does not record what was done"
 MANY = "a server grants one scope at a time"
 NO_LIST = "a server does not list keys"
-NO_TXN = "a server has no transactions yet"
+NO_STAGE = "a server stages changes for transactions only"
+SECRET = "a server does not tell the ids of transactions"
 LOCAL = "it is about a local store"
 TIMED = "served_client_test.py has it, with a lease that is long enough for two processes"
 IN_LINE = "only the first waiter of a server is in the store, so the others cannot be counted there"
@@ -74,12 +75,10 @@ NOT_SERVED = {
     },
     "key": {
         "a state of 20 MiB goes through pipes in bounded memory, and the old one is deleted": TABLES,
-        "what is staged is seen after the release, or never": NO_TXN,
-        "whoever holds a key keeps others waiting, who may give up, in time or by Ctrl-C": NO_TXN,
-        "a transaction across processes is seen whole or not at all": NO_TXN,
-        "a key of a transaction is changed for that only, and its release decides": NO_TXN,
+        "what is staged is seen after the release, or never": NO_STAGE,
+        "whoever holds a key keeps others waiting, who may give up, in time or by Ctrl-C": IN_LINE,
+        "transactions are listed, and a key names the one that has it": SECRET,
         "of two transactions that want the same key the second waits, and then sees what the first did": IN_LINE,
-        "a transaction whose lease is over is rolled back, by who wants the key or who commits": NO_TXN,
         "bad input of each kind gets a sentence, and changes nothing": TABLES,
         "a key whose document is damaged says so, and what to do, until it is written anew": TABLES,
         "a state that cannot be read is kept aside by who writes it anew": TABLES,
@@ -87,7 +86,7 @@ NOT_SERVED = {
         "ls tells a holder without a name from nobody": DETAIL,
         "ls shows the other keys if a document is damaged, and says which one is": TABLES,
         "what is committed is listed as it is read, also before anybody has settled it": TABLES,
-        "a transaction whose record is damaged is given up by who says so, and by nobody else": NO_TXN,
+        "a transaction whose record is damaged is given up by who says so, and by nobody else": TABLES,
         "--damaged gives up nothing that can be read, or that a later version wrote": TABLES,
         "a store that fails is not taken for somebody who holds the key": NO_LIST,
         "a full sweep says what it could not deal with, and goes on with the rest": TABLES,

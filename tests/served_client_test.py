@@ -405,7 +405,7 @@ def _(s):
 @it("what needs the bucket itself says so, and changes nothing")
 def _(s):
     s.serve()
-    for words in (["store", "ls"], ["store", "put", "k", "-"], ["txn", "begin"], ["sweep"],
+    for words in (["store", "ls"], ["store", "put", "k", "-"], ["txn", "ls"], ["sweep"],
                   ["acquire", "a", "b"], ["acquire", "chunk:data/x"], ["run", "--once-per", "1h", "x", "true"],
                   ["compact", "status"], ["store", "probe"],
                   ["locks", "watch"], ["read", "k"], ["elect", "ls", "g"]):

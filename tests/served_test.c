@@ -37,6 +37,13 @@ static bool list_nothing(void *argument, const struct hf_lease_info *lease)
     return true;
 }
 
+static bool list_no_txn(void *argument, const struct hf_txn_info *txn)
+{
+    (void)argument;
+    (void)txn;
+    return true;
+}
+
 /* It answers once it has opened its store. */
 static void start_server(struct scene *scene)
 {
@@ -290,6 +297,180 @@ static void a_key_is_changed_under_its_lease_and_read_by_all(void **state)
     hf_key_free(key);
 }
 
+/* ---- Transactions ------------------------------------------------ */
+
+static void assert_state(struct scene *scene, const char *name, const char *wanted)
+{
+    void *data = NULL;
+    size_t size = 0;
+    enum hf_status status =
+        hf_key_get(scene->two, name, 100, &data, &size, NULL, &scene->error);
+    IS(wanted ? HF_OK : HF_NOT_FOUND, status);
+    if (wanted) {
+        assert_int_equal(size, strlen(wanted));
+        assert_memory_equal(data, wanted, size);
+    }
+    hf_free(data);
+}
+
+/* Both keys are changed for a new transaction. */
+static struct hf_txn *stage_two(struct scene *scene, const char *state)
+{
+    static const char *const names[] = { "t/b", "t/a" };
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_key *keys[2];
+    struct hf_txn *txn;
+    OK(hf_txn_begin(scene->one, NULL, &txn, &scene->error));
+    OK(hf_txn_acquire(txn, names, 2, NULL, 0, keys, &scene->error));
+    assert_string_equal(hf_key_name(keys[0]), "t/b");
+    OK(hf_key_seen(keys[1], &info, &scene->error));
+    uint64_t version = info.version;
+    struct hf_txn_change changes[] = {
+        { .key = keys[0], .data = state, .size = strlen(state), .info = &info },
+        { .key = keys[1], .data = state, .size = strlen(state) },
+    };
+    OK(hf_txn_update(txn, changes, 2, &scene->error));
+    assert_int_equal(info.version, version + 1);
+    assert_string_equal(info.txn, hf_txn_id(txn));
+    return txn;
+}
+
+static void a_transaction_changes_all_its_keys_or_none(void **state)
+{
+    struct scene *scene = *state;
+    enum hf_decision decision;
+    struct hf_lock *lock = lock_of(scene, scene->two, "t/a", NULL);
+    struct hf_txn *txn = stage_two(scene, "one");
+    assert_state(scene, "t/a", NULL);
+    IS(HF_HELD, hf_lock_acquire(lock, 0, &scene->error));
+    OK(hf_txn_commit(txn, &decision, &scene->error));
+    assert_int_equal(decision, HF_COMMIT);
+    OK(hf_txn_commit(txn, &decision, &scene->error));
+    IS(HF_MISMATCH, hf_txn_rollback(txn, &decision, &scene->error));
+    hf_txn_free(txn);
+    assert_state(scene, "t/a", "one");
+    assert_state(scene, "t/b", "one");
+    OK(hf_lock_acquire(lock, 0, &scene->error)); /* the commit released its keys */
+    OK(hf_lock_release(lock, &scene->error));
+    txn = stage_two(scene, "two");
+    OK(hf_txn_rollback(txn, NULL, &scene->error));
+    hf_txn_free(txn);
+    hf_txn_free(stage_two(scene, "three")); /* which rolls it back */
+    assert_state(scene, "t/a", "one");
+    OK(hf_lock_acquire(lock, 0, &scene->error));
+    hf_lock_free(lock);
+}
+
+static void keys_that_are_refused_together_leave_nothing(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const names[] = { "a", "b" };
+    struct hf_key *keys[2];
+    struct hf_txn *txn;
+    struct hf_lock *first = lock_of(scene, scene->two, "a", NULL);
+    struct hf_lock *last = lock_of(scene, scene->two, "b", NULL);
+    OK(hf_lock_acquire(last, 0, &scene->error));
+    OK(hf_txn_begin(scene->one, NULL, &txn, &scene->error));
+    IS(HF_HELD, hf_txn_acquire(txn, names, 2, NULL, 0, keys, &scene->error));
+    IS(HF_TIMEOUT, hf_txn_acquire(txn, names, 2, NULL, 50, keys, &scene->error));
+    assert_null(keys[0]);
+    OK(hf_lock_acquire(first, 0, &scene->error));
+    OK(hf_lock_release(first, &scene->error));
+    OK(hf_lock_release(last, &scene->error));
+    OK(hf_txn_acquire(txn, names, 2, NULL, 0, keys, &scene->error));
+    OK(hf_key_update(keys[0], "x", 1, NULL, NULL, &scene->error));
+    OK(hf_key_release(keys[1], HF_COMMIT, &scene->error)); /* commits all of it */
+    hf_txn_free(txn);
+    assert_state(scene, "a", "x");
+    /* The id is known, so the transaction keeps what it has. */
+    OK(hf_lock_acquire(last, 0, &scene->error));
+    OK(hf_txn_begin(scene->one, NULL, &txn, &scene->error));
+    assert_int_equal(strlen(hf_txn_id(txn)), HF_TXN_ID_SIZE);
+    IS(HF_HELD, hf_txn_acquire(txn, names, 2, NULL, 0, keys, &scene->error));
+    IS(HF_HELD, hf_lock_acquire(first, 0, &scene->error));
+    OK(hf_lock_release(last, &scene->error));
+    OK(hf_txn_acquire(txn, names, 2, NULL, 0, keys, &scene->error));
+    OK(hf_txn_rollback(txn, NULL, &scene->error));
+    OK(hf_lock_acquire(first, 0, &scene->error));
+    hf_txn_free(txn);
+    hf_lock_free(first);
+    hf_lock_free(last);
+}
+
+static bool note_txn(void *argument, const struct hf_txn_info *txn)
+{
+    struct hf_txn_info *seen = argument;
+    *seen = *txn;
+    seen->id = seen->holder = NULL;
+    seen->keys = NULL;
+    return false;
+}
+
+static void a_transaction_is_shared_by_its_id(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const name = "shared";
+    char id[HF_TXN_ID_SIZE + 1], lease[HF_LEASE_TEXT_MAX];
+    struct hf_txn_options options = HF_TXN_OPTIONS;
+    struct hf_key_options adopting = HF_KEY_OPTIONS;
+    struct hf_txn_info seen = { .key_count = 0 };
+    struct hf_txn *one, *two;
+    struct hf_key *key;
+    enum hf_decision decision;
+    OK(hf_txn_open(scene->one, id, &scene->error));
+    options.id = id;
+    OK(hf_txn_begin(scene->one, &options, &one, &scene->error));
+    OK(hf_txn_acquire(one, &name, 1, NULL, 0, &key, &scene->error));
+    OK(hf_lock_text(hf_key_lock(key), lease, &scene->error));
+    hf_txn_free(one); /* which was joined, so that the key stays */
+    OK(hf_txn_begin(scene->two, &options, &two, &scene->error));
+    adopting.unconfirmed = true;
+    OK(hf_txn_adopt(two, lease, &adopting, &key, &scene->error));
+    OK(hf_key_update(key, "x", 1, NULL, NULL, &scene->error));
+    hf_key_detach(key);
+    OK(hf_txn_show(scene->one, id, note_txn, &seen, &scene->error));
+    assert_true(seen.state == HF_TXN_PENDING && seen.open && seen.key_count == 1);
+    OK(hf_txn_commit(two, &decision, &scene->error));
+    hf_txn_free(two);
+    assert_state(scene, name, "x");
+    IS(HF_MISMATCH, hf_txn_decide(scene->one, id, HF_ROLLBACK, &decision, &scene->error));
+    assert_int_equal(decision, HF_COMMIT);
+    OK(hf_txn_decide(scene->one, id, HF_COMMIT, &decision, &scene->error));
+    IS(HF_MISMATCH, hf_txn_begin(scene->two, &options, &two, &scene->error));
+    memset(id, '0', HF_TXN_ID_SIZE);
+    IS(HF_NOT_FOUND, hf_txn_begin(scene->two, &options, &two, &scene->error));
+    IS(HF_NOT_FOUND, hf_txn_show(scene->two, id, NULL, NULL, &scene->error));
+    IS(HF_NOT_FOUND, hf_txn_decide(scene->two, id, HF_COMMIT, NULL, &scene->error));
+}
+
+static void *kill_soon(void *argument)
+{
+    env_sleep(env_real(), SPAN_MS(300));
+    kill_server(argument);
+    return NULL;
+}
+
+static void a_commit_without_a_reply_is_found_out(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const name = "t/c";
+    struct hf_key *key;
+    enum hf_decision decision;
+    struct hf_txn *txn = stage_two(scene, "one");
+    pthread_t thread;
+    kill(scene->server, SIGSTOP); /* it accepts the request, and never answers it */
+    pthread_create(&thread, NULL, kill_soon, scene);
+    IS(HF_UNSURE, hf_txn_commit(txn, NULL, &scene->error));
+    pthread_join(thread, NULL);
+    IS(HF_UNSURE, hf_txn_acquire(txn, &name, 1, NULL, 0, &key, &scene->error));
+    start_server(scene);
+    OK(hf_txn_commit(txn, &decision, &scene->error));
+    assert_int_equal(decision, HF_COMMIT);
+    hf_txn_free(txn);
+    assert_state(scene, "t/a", "one");
+    assert_state(scene, "t/b", "one");
+}
+
 /* ---- What a server does not have ------------------------------------------------ */
 
 static void what_needs_the_bucket_says_so(void **state)
@@ -300,9 +481,7 @@ static void what_needs_the_bucket_says_so(void **state)
     struct hf_key_options staged = HF_KEY_OPTIONS;
     struct hf_lock *lock = lock_of(scene, scene->one, "x", NULL), *none;
     struct hf_key *key;
-    struct hf_txn *txn;
     struct hf_store *store;
-    char id[HF_TXN_ID_SIZE + 1];
     IS(HF_UNSUPPORTED, hf_lock_begin(lock, &scene->error));
     IS(HF_UNSUPPORTED, hf_lock_new_many(scene->one, two, 2, NULL, &none, &scene->error));
     IS(HF_UNSUPPORTED, hf_lock_new(scene->one, "chunk:data/x", NULL, &none, &scene->error));
@@ -310,8 +489,8 @@ static void what_needs_the_bucket_says_so(void **state)
     IS(HF_UNSUPPORTED, hf_lock_new(scene->one, "x", &options, &none, &scene->error));
     staged.staged = true;
     IS(HF_UNSUPPORTED, hf_key_new(scene->one, "x", &staged, &key, &scene->error));
-    IS(HF_UNSUPPORTED, hf_txn_begin(scene->one, NULL, &txn, &scene->error));
-    IS(HF_UNSUPPORTED, hf_txn_open(scene->one, id, &scene->error));
+    IS(HF_UNSUPPORTED,
+       hf_txns_list(scene->one, HF_TXN_ABSENT, NULL, list_no_txn, NULL, &scene->error));
     IS(HF_UNSUPPORTED, hf_store_open(scene->url, NULL, &store, &scene->error));
     OK(hf_lock_acquire(lock, 0, &scene->error));
     IS(HF_UNSUPPORTED, hf_lock_complete(lock, NULL, &scene->error));
@@ -334,6 +513,12 @@ int main(void)
               a_holder_is_told_when_its_server_is_away_and_when_it_is_back),
         SCENE("a key is changed under its lease, and read by all",
               a_key_is_changed_under_its_lease_and_read_by_all),
+        SCENE("a transaction changes all its keys or none",
+              a_transaction_changes_all_its_keys_or_none),
+        SCENE("keys that are refused together leave nothing",
+              keys_that_are_refused_together_leave_nothing),
+        SCENE("a transaction is shared by its id", a_transaction_is_shared_by_its_id),
+        SCENE("a commit without a reply is found out", a_commit_without_a_reply_is_found_out),
         SCENE("what needs the bucket itself says so", what_needs_the_bucket_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,9 @@ static const struct server_ops over_http = {
     .change = key_change_at_server,
     .read_state = key_read_state,
     .describe = key_describe_at_server,
+    .begin_txn = txn_begin_at_server,
+    .decide_txn = txn_decide_at_server,
+    .read_txn = txn_read_at_server,
     .list = lease_list,
     .list_keys = key_list,
 };

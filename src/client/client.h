@@ -6,6 +6,7 @@
 #include "lock/server.h"
 
 struct change;
+struct txn_record;
 
 /* Lets the client use its server, if its store is one. Called before the client is used. */
 void client_use_server(struct hf_client *client);
@@ -21,5 +22,12 @@ enum hf_status key_read_state(struct hf_client *client, struct view name, struct
 enum hf_status key_describe_at_server(struct hf_client *client, struct view name,
                                       struct key_description *ret_description,
                                       struct hf_error *error);
+enum hf_status txn_begin_at_server(struct hf_client *client, char ret_id[HF_TXN_ID_SIZE + 1],
+                                   struct hf_error *error);
+enum hf_status txn_decide_at_server(struct hf_client *client, struct view id,
+                                    enum hf_decision decision, enum hf_decision *ret_decided,
+                                    struct hf_error *error);
+enum hf_status txn_read_at_server(struct hf_client *client, struct view id,
+                                  struct txn_record *ret_record, struct hf_error *error);
 
 #endif

@@ -40,7 +40,8 @@ enum hf_status key_read_state(struct hf_client *client, struct view name, struct
     }
     wire_parameter(&path, "public", VIEW("1"));
     buffer_text(&path);
-    enum hf_status status = wire_get(client, &path, STATE_BYTES_MAX, &reply, &answer);
+    enum hf_status status =
+        wire_get(client, &path, /* header */ NULL, STATE_BYTES_MAX, &reply, &answer);
     struct view etag = etag_view(&reply.etag);
     struct state_version version = { .number = reply.key_version, .token = reply.token };
     if (etag.size <= NONCE_SIZE)
@@ -64,14 +65,20 @@ enum hf_status key_read_state(struct hf_client *client, struct view name, struct
     return status;
 }
 
+/* A server tells the transaction that holds the key to whoever has the lease. */
 static enum hf_status ask_description(struct hf_client *client, struct view name,
                                       struct wire_answer *answer)
 {
+    char table[KEY_BYTES_MAX + 1], id[LEASE_ID_MAX + 1], header[HEADER_ROOM];
     struct buffer path = BUFFER_INIT(PATH_ROOM);
     struct http_reply reply;
+    bool own = key_document(view_of(client_ns(client)), name, table, NULL) == HF_OK &&
+               keeper_find_lease(client, view_of(table), id);
+    if (own)
+        snprintf(header, sizeof header, "X-Lease-ID: %s", id);
     enum hf_status status = error_no_memory(&answer->error);
     if (key_path(&path, client, "/v1/describe", name)) {
-        status = wire_get(client, &path, WIRE_REPLY_MAX, &reply, answer);
+        status = wire_get(client, &path, own ? header : NULL, WIRE_REPLY_MAX, &reply, answer);
         if (status == HF_OK)
             status = wire_read(buffer_view(&reply.body), answer);
         http_reply_release(&reply);
@@ -102,6 +109,8 @@ enum hf_status key_describe_at_server(struct hf_client *client, struct view name
     version.token = answer.state_token;
     version.removed = answer.removed;
     key_info_fill(NULL, &version, HF_KEY_NONE, &told.info);
+    memcpy(told.info.txn, answer.txn_id, sizeof told.info.txn);
+    told.staged = answer.staged;
     told.held = answer.held;
     told.token = answer.token;
     told.waiters = answer.waiters;
@@ -120,8 +129,8 @@ enum hf_status key_describe_at_server(struct hf_client *client, struct view name
 /* ---- Changing -------------------------------------------------------------------------------- */
 
 struct state_headers {
-    char text[5][HEADER_ROOM];
-    const char *all[5];
+    char text[6][HEADER_ROOM];
+    const char *all[6];
     size_t count;
 };
 
@@ -158,6 +167,8 @@ static void set_headers(struct state_headers *headers, struct hf_client *client,
         add_header(headers, "X-If-Version: %" PRIu64, change->if_version);
     if (change->if_etag.size > 0)
         add_header(headers, "X-If-State-ETag: %.*s", VIEW_ARGS(change->if_etag));
+    if (change->kind == CHANGE_STAGE)
+        add_header(headers, "X-Txn-ID: %.*s", VIEW_ARGS(change->txn));
 }
 
 static enum hf_status send_state(struct hf_client *client, const struct buffer *path,
@@ -190,7 +201,14 @@ static void note_served_state(struct change *change, const struct wire_answer *a
         now.at = change->version->at;
         now.removed = change->version->removed;
     }
-    change->state.now = now;
+    if (changed && change->kind == CHANGE_STAGE) {
+        struct state_stage stage = { .token = change->token, .changes = true, .next = now };
+        memcpy(stage.txn, change->txn.data, change->txn.size);
+        change->state.staged = true;
+        change->state.stage = stage;
+    } else {
+        change->state.now = now;
+    }
 }
 
 static enum hf_status publish(struct table_ref *ref, struct change *change,
@@ -199,7 +217,7 @@ static enum hf_status publish(struct table_ref *ref, struct change *change,
     struct hf_client *client = ref->client;
     struct buffer path = BUFFER_INIT(PATH_ROOM);
     struct state_headers headers;
-    struct wire_answer answer;
+    struct wire_answer answer = { .outcome = HF_KEY_NONE };
     char name[NAME_BYTES_MAX + 1];
     if (change->version->size > STATE_BYTES_MAX)
         return error_set(error, HF_INVALID, "a server accepts states of at most 64 MiB");
@@ -219,6 +237,13 @@ static enum hf_status publish(struct table_ref *ref, struct change *change,
     buffer_release(&path);
     if (status == HF_LOST) /* as a change under a lease that has ended says it */
         status = HF_EXPIRED;
+    /* A server that was started again does not know the attempt before, so that a refusal says
+     * nothing about it. */
+    if (answer.doubt && status != HF_OK && status != HF_UNSURE) {
+        error_prefix(&answer.error, "the change may have taken effect before this failure");
+        answer.outcome = HF_KEY_NONE;
+        status = HF_UNSURE;
+    }
     change->outcome = status == HF_OK ? HF_KEY_NONE : answer.outcome;
     if (status == HF_OK || change->outcome != HF_KEY_NONE)
         note_served_state(change, &answer, status == HF_OK);
@@ -239,6 +264,9 @@ static enum hf_status look(struct table_ref *ref, struct change *change, struct 
     note_served_state(change, &answer, /* changed */ false);
     change->state.now.token = answer.state_token;
     change->state.now.removed = answer.removed;
+    change->state.staged = answer.staged;
+    change->state.stage.token = answer.token;
+    memcpy(change->state.stage.txn, answer.txn_id, sizeof answer.txn_id);
     change->blocker = answer.held ? answer.token : 0;
     return HF_OK;
 }
@@ -250,7 +278,7 @@ enum hf_status key_change_at_server(struct table_ref *ref, struct change *change
     enum hf_status status;
     if (deadline.us == 0)
         deadline = client_deadline(ref->client);
-    if (change->kind == CHANGE_PUBLISH)
+    if (change->kind == CHANGE_PUBLISH || change->kind == CHANGE_STAGE)
         status = publish(ref, change, deadline, &why);
     else if (change->kind == CHANGE_LOOK)
         status = look(ref, change, &why);

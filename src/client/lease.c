@@ -88,6 +88,8 @@ static void write_acquire(struct buffer *json, const struct request *request, st
         wire_text(json, "mode", view_of(modes[wanted->wish.mode]));
     if (wanted->wish.mode == LEASE_SLOTS)
         wire_number(json, "slots", (int64_t)wanted->wish.slots);
+    if (request->hook && request->hook->txn.size > 0)
+        wire_text(json, "txn_id", request->hook->txn);
     wire_end(json);
 }
 
@@ -102,7 +104,7 @@ static enum hf_status take_grant(struct request *request, struct wire_answer *an
     struct span ttl = answer->ttl_ms > 0 ? SPAN_MS(answer->ttl_ms) : asked;
     set_validity(request, answer, span_smaller(ttl, asked));
     memcpy(request->served.id, answer->lease_id, sizeof answer->lease_id);
-    struct server_grant grant = { answer->version, view_of(answer->etag) };
+    struct server_grant grant = { answer->token, answer->version, view_of(answer->etag) };
     if (request->hook && request->hook->granted)
         request->hook->granted(request->hook, &grant);
     return HF_OK;

@@ -227,7 +227,8 @@ static enum hf_status read_pages(struct paged_list *list, struct hf_error *error
             buffer_release(&path);
             return error_set(error, HF_INVALID, "the names are too long");
         }
-        enum hf_status status = wire_get(list->client, &path, PAGE_BYTES_MAX, &reply, &answer);
+        enum hf_status status =
+            wire_get(list->client, &path, /* header */ NULL, PAGE_BYTES_MAX, &reply, &answer);
         *error = answer.error;
         if (status == HF_OK)
             status = read_page(list, buffer_view(&reply.body), next, error);

@@ -83,6 +83,8 @@ static const struct wire_field wire_fields[] = {
     FIELD("state_etag", WIRE_TEXT, etag),
     FIELD("new_state_etag", WIRE_TEXT, etag),
     FIELD("current_etag", WIRE_TEXT, etag),
+    FIELD("txn_id", WIRE_TEXT, txn_id),
+    FIELD("state", WIRE_TEXT, state),
     FIELD("error", WIRE_TEXT, word),
     FIELD("detail", WIRE_WORDS, detail),
     FIELD("owner", WIRE_WORDS, owner),
@@ -99,6 +101,7 @@ static const struct wire_field wire_fields[] = {
     FIELD("expires_at_unix", WIRE_I64, expires_s),
     FIELD("held", WIRE_FLAG, held),
     FIELD("state_removed", WIRE_FLAG, removed),
+    FIELD("staged", WIRE_FLAG, staged),
     FIELD("state_fencing_token", WIRE_U64, state_token),
 #undef FIELD
 };
@@ -287,12 +290,17 @@ enum hf_status wire_repeat(struct hf_client *client, const struct server_call *c
                            .pause = PAUSE_FIRST,
                            .left = TRIES_MORE,
                            .until = call->deadline };
+    bool doubt = false;
     enum hf_status status = wire_exchange(client, call, reply, answer);
     /* A certificate does not get better by asking again. */
     while (!reply->bad_certificate && retry_after(&retry, status)) {
+        doubt = doubt || status == HF_UNSURE;
         http_reply_release(reply);
         status = wire_exchange(client, call, reply, answer);
     }
+    if (doubt && status == HF_UNAVAILABLE)
+        status = answer->error.status = HF_UNSURE;
+    answer->doubt = doubt;
     return status;
 }
 
@@ -312,10 +320,12 @@ enum hf_status wire_ask(struct hf_client *client, const char *path, struct buffe
     return status;
 }
 
-enum hf_status wire_get(struct hf_client *client, const struct buffer *path, size_t reply_max,
-                        struct http_reply *reply, struct wire_answer *answer)
+enum hf_status wire_get(struct hf_client *client, const struct buffer *path, const char *header,
+                        size_t reply_max, struct http_reply *reply, struct wire_answer *answer)
 {
     struct server_call call = { .path = path->data,
+                                .headers = &header,
+                                .header_count = header ? 1 : 0,
                                 .reply_max = reply_max,
                                 .deadline = client_deadline(client) };
     enum hf_status status = wire_repeat(client, &call, reply, answer);

@@ -22,11 +22,13 @@ struct wire_answer {
     char lease_id[WIRE_LEASE_ID_SIZE + 1];
     char etag[HF_KEY_ETAG_SIZE + 1];
     char owner[HF_HOLDER_MAX + 1];
+    char txn_id[HF_TXN_ID_SIZE + 1], state[16]; /* of a transaction */
     char word[32];
     char detail[160];
     uint64_t token, version, state_token, size, waiters;
     int64_t ttl_ms, remaining_ms, waited_ms, updated_s, expires_s;
-    bool held, removed;
+    bool held, removed, staged;
+    bool doubt; /* an earlier attempt got no reply, and may have taken effect */
 };
 
 /* ---- Requests: {"name":value,...} ------------------------------------------------------------ */
@@ -50,7 +52,8 @@ enum hf_status wire_exchange(struct hf_client *client, const struct server_call 
                              struct http_reply *reply, struct wire_answer *answer);
 
 /* The same, repeated within the budget of the store and until the deadline of the call, as long as
- * there is no reply. */
+ * there is no reply. If the last attempt could not be made, an earlier one may have taken effect
+ * nevertheless, and the result is UNSURE. */
 enum hf_status wire_repeat(struct hf_client *client, const struct server_call *call,
                            struct http_reply *reply, struct wire_answer *answer);
 
@@ -81,9 +84,9 @@ bool wire_take_text(struct json_reader *reader, const struct wire_field *field, 
 /* INVALID: the server sent something that is no reply. */
 enum hf_status wire_invalid(const char *why, struct hf_error *error);
 
-/* The same for a GET, of which the body is then in `body`. */
-enum hf_status wire_get(struct hf_client *client, const struct buffer *path, size_t reply_max,
-                        struct http_reply *reply, struct wire_answer *answer);
+/* The same for a GET, of which the body is then in `reply`. `header` may be NULL. */
+enum hf_status wire_get(struct hf_client *client, const struct buffer *path, const char *header,
+                        size_t reply_max, struct http_reply *reply, struct wire_answer *answer);
 
 /* The status and the outcome of a refusal, by its word; UNSURE for a word that is not known,
  * because it may come from a proxy that has passed the request on. */

@@ -595,6 +595,8 @@ static void change_granted(struct table_hook *hook, const struct server_grant *g
     struct view etag = view_first(grant->etag, NONCE_SIZE);
     memcpy(now.etag, etag.data, etag.size);
     change->state.now = now;
+    if (change->txn.size > 0)
+        take_for_txn(&change->state, change->txn, grant->token);
 }
 
 void change_init(struct change *change, enum change_kind kind)

@@ -230,7 +230,7 @@ void key_begin_acquire_locked(struct hf_key *key)
 {
     change_release(&key->enlist);
     change_init(&key->enlist, CHANGE_ENLIST);
-    key->enlist.txn = txn_of(key);
+    key->enlist.txn = key->enlist.hook.txn = txn_of(key);
     key->enlist.old = key->bodies.gone;
     key->enlist.old_count = key->bodies.gone_count;
 }
@@ -618,6 +618,18 @@ void key_abandon(struct hf_key *key)
 {
     env_mutex_lock(&key->calls);
     finish_ending(key);
+    env_mutex_unlock(&key->calls);
+}
+
+void key_ended_by_server(struct hf_key *key)
+{
+    env_mutex_lock(&key->calls);
+    key_stop_locked(key);
+    if (key->ending.last && !key->ending.over)
+        lock_event(key->lock, HF_EVENT_RELEASED, HF_OK);
+    key->changed = key->unconfirmed = key->in_doubt = key->ending.held = false;
+    finish_ending(key);
+    key_leave_turn(key);
     env_mutex_unlock(&key->calls);
 }
 

@@ -64,6 +64,7 @@ struct hf_txn {
     struct {         /* the first write of the record, which may wait for the first keys */
         struct env_mutex mutex;
         enum txn_begin state;
+        bool told; /* the caller knows the id, which must not change any more */
     } begin;
     struct { /* the call that can be interrupted */
         struct env_mutex mutex;
@@ -129,6 +130,9 @@ void key_leave_turn(struct hf_key *key);
 /* The first half of key_end, which makes no request: the handle no longer holds its lease. Until
  * key_end or key_abandon, this process does not ask for the key again. */
 void key_stop(struct hf_key *key);
+
+/* Instead of key_end: the server that decided the transaction has ended the lease. */
+void key_ended_by_server(struct hf_key *key);
 
 /* Instead of key_end, after key_stop: the lease and the stage are left to other clients. */
 void key_abandon(struct hf_key *key);

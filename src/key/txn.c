@@ -11,9 +11,26 @@
 
 /* ---- Beginning ----------------------------------------------------------------------- */
 
+/* A server names the keys in the record, and notes that they are settled, by itself. */
+static enum hf_status ask_server_for_txn(struct hf_txn *txn, struct record_op *op)
+{
+    struct hf_error *error = &op->op.error;
+    enum hf_decision wanted = op->decision == TXN_COMMIT ? HF_COMMIT : HF_ROLLBACK, decided;
+    error_clear(error);
+    if (op->kind != RECORD_DECIDE)
+        return HF_OK;
+    enum hf_status status = client_server(txn->client)
+                                ->decide_txn(txn->client, id_of(txn), wanted, &decided, error);
+    op->recorded = TXN_ABSENT;
+    if (status == HF_OK)
+        op->recorded = decided == HF_COMMIT ? TXN_COMMIT : TXN_ROLLBACK;
+    return status == HF_NOT_FOUND ? error_clear(error) : status;
+}
+
 enum hf_status txn_ask(struct hf_txn *txn, struct record_op *op, struct hf_error *error)
 {
-    enum hf_status status = doc_update(txn->doc, &op->op);
+    enum hf_status status = client_server(txn->client) ? ask_server_for_txn(txn, op)
+                                                       : doc_update(txn->doc, &op->op);
     if (status != HF_OK && error) {
         *error = op->op.error;
         error_prefix(error, "transaction %s", txn->id);
@@ -78,6 +95,11 @@ static enum hf_status begin_locked(struct hf_txn *txn, struct hf_error *error)
     struct record_op op;
     struct hf_error ignored;
     enum hf_status status = HF_OK;
+    if (client_server(txn->client)) {
+        status = client_server(txn->client)->begin_txn(txn->client, txn->id, error);
+        txn->begin.state = status == HF_OK ? TXN_BEGUN : TXN_DEFERRED;
+        return status;
+    }
     bool steps = RULE(RECORD_BEFORE_STAGE) && txn->begin.state == TXN_DEFERRED &&
                  txn_can_step(txn, TXN_BEGINNING_DOCUMENTS);
     txn->begin.state = TXN_MAYBE;
@@ -260,6 +282,9 @@ const char *hf_txn_id(const struct hf_txn *txn)
     struct hf_txn *own = (struct hf_txn *)(uintptr_t)txn; /* it changes nothing that shows */
     if (!own)
         return "";
+    env_mutex_lock(&own->begin.mutex);
+    own->begin.told = true;
+    env_mutex_unlock(&own->begin.mutex);
     (void)txn_ensure_begun(own, &ignored);
     return own->id;
 }

@@ -193,11 +193,17 @@ static void run_settling(struct background_job *job, bool abandoned)
  * quick, and is done at once. */
 static void begin_settling(struct hf_txn *txn)
 {
+    bool served = client_server(txn->client);
     seal_handles(txn, true);
     if (txn->settled)
         return;
     for (size_t i = 0; i < txn->key_count; i++)
-        key_stop(txn->keys[i]);
+        if (served)
+            key_ended_by_server(txn->keys[i]);
+        else
+            key_stop(txn->keys[i]);
+    if (served)
+        return;
     if (client_is_remote(txn->client)) {
         txn->settling.job = (struct background_job){ .run = run_settling, .argument = txn };
         txn->settling.running = true;
@@ -231,6 +237,8 @@ static enum hf_status check_leases(struct hf_txn *txn, struct hf_error *error)
 static enum hf_status seal_stored_stages(struct hf_txn *txn, struct hf_error *error)
 {
     size_t count = 0;
+    if (client_server(txn->client))
+        return HF_OK; /* which seals them before it commits */
     struct txn_key *names = txn_names(txn, txn->joined ? 0 : txn->key_count, &count);
     if (!names)
         return error_no_memory(error);

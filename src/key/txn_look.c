@@ -26,6 +26,9 @@ enum hf_status record_get(struct hf_client *client, struct view id,
     char key[KEY_BYTES_MAX + 1];
     struct buffer body = BUFFER_INIT(RECORD_BYTES_MAX);
     struct hf_error why;
+    if (client_server(client))
+        return error_tell(error, client_server(client)->read_txn(client, id, ret_record, &why),
+                          &why);
     record_key(id, key);
     struct get_call get = { .key = view_of(key),
                             .body = &body,
@@ -286,6 +289,19 @@ static enum hf_status decide_once(struct hf_client *client, struct view id,
     return HF_OK;
 }
 
+static enum hf_status decide_at_server(struct hf_client *client, struct view id,
+                                       enum hf_decision decision, enum txn_state *ret_recorded,
+                                       struct hf_error *error)
+{
+    struct hf_error why;
+    enum hf_decision decided = decision;
+    enum hf_status status =
+        client_server(client)->decide_txn(client, id, decision, &decided, &why);
+    if (status == HF_OK)
+        *ret_recorded = decided == HF_COMMIT ? TXN_COMMIT : TXN_ROLLBACK;
+    return error_tell(error, status, &why);
+}
+
 enum hf_status txn_decide(struct hf_client *client, struct view id, enum hf_decision decision,
                           enum txn_state *ret_recorded, struct hf_error *error)
 {
@@ -293,6 +309,8 @@ enum hf_status txn_decide(struct hf_client *client, struct view id, enum hf_deci
     if (txn_check_id(id, error) != HF_OK)
         return HF_INVALID;
     client_active(client);
+    if (client_server(client))
+        return decide_at_server(client, id, decision, ret_recorded, error);
     for (int tries = 0; tries < DECIDE_TRIES_MAX; tries++) {
         status = decide_once(client, id, decision, ret_recorded, error);
         if (status != HF_CONFLICT)

@@ -390,6 +390,36 @@ static enum hf_status give_back_from(struct hf_txn *txn, size_t first, struct as
     return give_back(txn, asked, error);
 }
 
+/* A server cannot take a key out of a transaction. So a transaction that has no other keys, and
+ * whose id nobody knows, is rolled back, and begins anew with the next key. Otherwise the keys stay
+ * with the transaction until it is decided, and an acquire that is repeated finds them. */
+static enum hf_status give_back_at_server(struct hf_txn *txn, size_t first,
+                                          enum hf_status refusal, struct hf_error *error)
+{
+    enum hf_decision decided;
+    struct hf_error why;
+    enum hf_status status = HF_OK;
+    bool nothing = txn->key_count == 0 && (refusal == HF_HELD || refusal == HF_TIMEOUT);
+    env_mutex_lock(&txn->begin.mutex);
+    bool begins = first == 0 && !nothing && !txn->joined && !txn->begin.told;
+    for (size_t i = 0; begins && i < txn->key_count; i++)
+        key_ended_by_server(txn->keys[i]);
+    if (begins && txn->begin.state == TXN_BEGUN)
+        status = client_server(txn->client)
+                     ->decide_txn(txn->client, id_of(txn), HF_ROLLBACK, &decided, &why);
+    if (begins && status == HF_OK)
+        txn->begin.state = TXN_DEFERRED;
+    env_mutex_unlock(&txn->begin.mutex);
+    for (size_t i = 0; begins && i < txn->key_count; i++)
+        hf_key_free(txn->keys[i]);
+    if (begins)
+        txn->key_count = 0;
+    return status == HF_OK ? HF_OK
+                           : error_set(error, HF_UNSURE,
+                                       "no reply: keys may still be held for the transaction; "
+                                       "roll it back");
+}
+
 static enum hf_status take_in_order(struct hf_txn *txn, const struct key_request *request,
                                     const struct named *names, struct hf_error *error)
 {
@@ -507,7 +537,8 @@ static enum hf_status take_all(struct hf_txn *txn, const struct key_request *req
     enum hf_status status = HF_OK;
     if ((several || !begun) && txn_can_step(txn, documents))
         status = take_in_one_step(txn, request, names, asked, &waits, error);
-    else if (several && !txn->joined && client_is_remote(txn->client))
+    else if (several && !txn->joined && client_is_remote(txn->client) &&
+             !client_server(txn->client))
         status = take_side_by_side(txn, request, names, asked, &waits, error);
     if (status != HF_OK && !waits)
         return status;
@@ -537,7 +568,9 @@ static enum hf_status acquire_locked(struct hf_txn *txn, const struct key_reques
     /* All keys or none: a key that stayed taken would be locked until the transaction is decided,
      * although the caller has no handle for it. */
     if (status != HF_OK) {
-        if (give_back_from(txn, first, asked, &unsure) != HF_OK) {
+        bool served = client_server(txn->client);
+        if ((served ? give_back_at_server(txn, first, status, &unsure)
+                    : give_back_from(txn, first, asked, &unsure)) != HF_OK) {
             *error = unsure;
             status = unsure.status;
         }

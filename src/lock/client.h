@@ -162,6 +162,7 @@ struct table_hook {
 
     /* Instead of the others, if a server has granted the lease (lock/server.h). */
     void (*granted)(struct table_hook *hook, const struct server_grant *grant);
+    struct view txn; /* the transaction that a server is to grant it for; empty: none */
 };
 
 /* An operation on a table, as an operation on its document. */

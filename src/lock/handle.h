@@ -179,6 +179,10 @@ bool lock_is_waiting(struct hf_lock *lock);
 enum hf_status lock_lease(struct hf_lock *lock, char ret_id[LEASE_ID_MAX + 1],
                           uint64_t *ret_token);
 
+/* The id of a lease that the client holds in the table with this key. False: it holds none. */
+bool keeper_find_lease(struct hf_client *client, struct view table,
+                       char ret_id[LEASE_ID_MAX + 1]);
+
 /* Gets the token and the number that a fenced write needs: OK, or the reason why it may not write.
  * Numbers rise in the order of calls across all handles of the client, because a lease that was
  * passed on may have several handles. */

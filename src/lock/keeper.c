@@ -116,6 +116,19 @@ static struct hf_lock *next_to_give_back_locked(const struct keeper *keeper)
     return lock;
 }
 
+bool keeper_find_lease(struct hf_client *client, struct view table,
+                       char ret_id[LEASE_ID_MAX + 1])
+{
+    env_mutex_lock(&client->keeper.mutex);
+    struct hf_lock *lock = client->keeper.first;
+    while (lock && (!view_equal(doc_key(lock->ref->doc), table) || lock->gone != HF_OK))
+        lock = lock->next;
+    if (lock)
+        memcpy(ret_id, lock->id, sizeof lock->id);
+    env_mutex_unlock(&client->keeper.mutex);
+    return lock;
+}
+
 /* Each handle stays in the list, as one whose lease was lost, until it is released or freed. */
 void keeper_release_all(struct hf_client *client)
 {

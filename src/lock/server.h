@@ -13,10 +13,11 @@
 
 struct change;          /* key/change.h */
 struct key_description; /* key/key.h */
+struct txn_record;      /* key/record.h */
 
 /* What the server knows about the state of a key that it has granted, for the hook of the grant. */
 struct server_grant {
-    uint64_t version;
+    uint64_t token, version;
     struct view etag;
 };
 
@@ -53,6 +54,17 @@ struct server_ops {
                                  struct hf_error *error);
     enum hf_status (*describe)(struct hf_client *client, struct view name,
                                struct key_description *ret_description, struct hf_error *error);
+
+    /* In place of a swap of a transaction's record (txn_ask, txn_decide), and of reading it
+     * (record_get). The server chooses the id, and does everything else that a transaction does to
+     * its record and to its keys. *ret_decided: the decision, which may be another one. */
+    enum hf_status (*begin_txn)(struct hf_client *client, char ret_id[HF_TXN_ID_SIZE + 1],
+                                struct hf_error *error);
+    enum hf_status (*decide_txn)(struct hf_client *client, struct view id,
+                                 enum hf_decision decision, enum hf_decision *ret_decided,
+                                 struct hf_error *error);
+    enum hf_status (*read_txn)(struct hf_client *client, struct view id,
+                               struct txn_record *ret_record, struct hf_error *error);
 
     /* In place of reading lease tables for display (hf_locks_list and what is built on it). */
     enum hf_status (*list)(struct server_list *list, struct hf_error *error);

@@ -194,6 +194,18 @@ static void write_key(struct exchange *exchange, const char *name,
     json_put_u64(json, "waiters", held->waiters);
 }
 
+/* Whether the client has sent the id of the lease with this token. It may know for which
+ * transaction it holds the key. */
+static bool is_lease_of_key(struct exchange *exchange, uint64_t token)
+{
+    const struct ask *ask = &exchange->ask;
+    struct hf_lease_name name = HF_LEASE_NAME;
+    char lease[HF_LEASE_TEXT_MAX];
+    return lease_id_find(exchange->api->options.ids, exchange->space->client, ask->key,
+                         ask->lease_id, lease, NULL) == HF_OK &&
+           hf_lease_parse(lease, &name, NULL) == HF_OK && name.token == token;
+}
+
 static enum hf_status describe(struct exchange *exchange, struct hf_error *error)
 {
     const struct ask *ask = &exchange->ask;
@@ -206,6 +218,9 @@ static enum hf_status describe(struct exchange *exchange, struct hf_error *error
         return status;
     buffer_append_byte(json, '{');
     write_key(exchange, ask->key, &info, &held);
+    json_put_bool(json, "staged", held.staged);
+    if (ask->lease_id && info.txn[0] && is_lease_of_key(exchange, held.token))
+        json_put_text(json, "txn_id", info.txn);
     buffer_append_byte(json, '}');
     return json->failed ? error_no_memory(error) : HF_OK;
 }

@@ -177,6 +177,51 @@ static void begin_decide(struct exchange *exchange)
     }
 }
 
+/* ---- Show ---------------------------------------------------------------------------- */
+
+static void put_txn_members(struct buffer *json, const struct hf_txn_info *txn)
+{
+    json_put_text(json, "state", hf_txn_state_name(txn->state));
+    json_put_text(json, "holder", txn->holder);
+    json_put_bool(json, "open", txn->open);
+    json_put_bool(json, "applied", txn->applied);
+    if (txn->began_at_ms > 0)
+        json_put_i64(json, "began_at_ms", txn->began_at_ms);
+    if (txn->decided_at_ms > 0)
+        json_put_i64(json, "decided_at_ms", txn->decided_at_ms);
+    json_open(json, "keys", '[');
+    for (size_t i = 0; i < txn->key_count; i++) {
+        json_next(json);
+        json_write_string(json, view_of(txn->keys[i]));
+    }
+    buffer_append_byte(json, ']');
+}
+
+static bool write_shown_txn(void *argument, const struct hf_txn_info *txn)
+{
+    struct buffer *json = argument;
+    buffer_append_byte(json, '{');
+    json_put_text(json, "txn_id", txn->id);
+    json_put_bool(json, "marked", txn->marked);
+    put_txn_members(json, txn);
+    buffer_append_byte(json, '}');
+    return false;
+}
+
+/* The id is part of a body, and not of the path, because it is secret. */
+static enum hf_status show_txn(struct exchange *exchange, struct hf_error *error)
+{
+    struct buffer *json = &exchange->body;
+    enum hf_status status = hf_txn_show(exchange->space->client, exchange->ask.txn_id,
+                                        write_shown_txn, json, error);
+    return status == HF_OK && json->failed ? error_no_memory(error) : status;
+}
+
+static void begin_txn_show(struct exchange *exchange)
+{
+    exchange_work(exchange, show_txn);
+}
+
 /* ---- List ---------------------------------------------------------------------------- */
 
 void txn_label(const char *id, char ret_label[TXN_LABEL_SIZE + 1])
@@ -252,20 +297,8 @@ static bool add_txn(void *argument, const struct hf_txn_info *txn)
     json_next(json);
     buffer_append_byte(json, '{');
     json_put_text(json, "txn", label);
-    json_put_text(json, "state", hf_txn_state_name(txn->state));
-    json_put_text(json, "holder", txn->holder);
-    json_put_bool(json, "open", txn->open);
-    json_put_bool(json, "applied", txn->applied);
-    if (txn->began_at_ms > 0)
-        json_put_i64(json, "began_at_ms", txn->began_at_ms);
-    if (txn->decided_at_ms > 0)
-        json_put_i64(json, "decided_at_ms", txn->decided_at_ms);
-    json_open(json, "keys", '[');
-    for (size_t i = 0; i < txn->key_count; i++) {
-        json_next(json);
-        json_write_string(json, view_of(txn->keys[i]));
-    }
-    buffer_append(json, VIEW("]}"));
+    put_txn_members(json, txn);
+    buffer_append_byte(json, '}');
     return !json->failed;
 }
 
@@ -346,6 +379,8 @@ const struct route txn_routes[] = {
       need_txn, begin_txn_rollback, finish_decision },
     { HTTP_VERB_POST, "/v1/txn/replay", RIGHT_WRITE, .has_space = true, .reads_body = true,
       need_txn, begin_txn_replay, exchange_reply_body },
+    { HTTP_VERB_POST, "/v1/txn/show", RIGHT_READ, .has_space = true, .reads_body = true,
+      need_txn, begin_txn_show, exchange_reply_body },
     { HTTP_VERB_GET, "/v1/txns", RIGHT_READ, .has_space = true, .reads_body = false,
       verify_txns, begin_txns, exchange_reply_body, .whole_store = true },
     { 0 },
