@@ -97,6 +97,16 @@ def check_markdown(site):
     tell(not wrong, "every link of a Markdown file leads to a file or heading", "\n".join(wrong))
 
 
+def check_sources():
+    """Of docs/comparison.md: what is cited is listed, what is listed is cited, and each has an address."""
+    with open(os.path.join(ROOT, "docs", "comparison.md"), encoding="utf-8") as file:
+        text, _, sources = file.read().partition("\n## Sources\n")
+    cited = set(re.findall(r"\[(\d+)\]", text))
+    listed = set(re.findall(r"^(\d+)\. .*<https://\S+>$", sources, re.M))
+    tell(cited == listed, "every source of docs/comparison.md is listed with its address, and cited",
+         " ".join(sorted(cited ^ listed)))
+
+
 def main():
     site = load_site()
     folder = tempfile.mkdtemp(prefix="holdfast-site-")
@@ -105,6 +115,7 @@ def main():
         check_the_checker(site, os.path.join(folder, "checker"))
         check_site(site, os.path.join(folder, "site"))
         check_markdown(site)
+        check_sources()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return end()

@@ -58,6 +58,7 @@ PARTS = [
     ]),
     ("Why", [
         ("promises.md", "Promises and their proofs"),
+        ("comparison.md", "Comparison"),
         ("when-not.md", "When not to use Holdfast"),
         ("bench.md", "Benchmarks"),
         ("design.md", "The protocol"),
