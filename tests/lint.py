@@ -64,7 +64,7 @@ OPAQUE = {"hf_client": "src/lock/client_inside.h"}
 
 # System headers that any layer may include, and those that belong to some.
 PLAIN_HEADERS = set("""assert ctype errno inttypes limits stdalign stdarg stdatomic stdbool stddef
-    stdint stdio stdlib string""".split())
+    stdint stdio stdlib string sys/queue""".split())
 FILE_HEADERS = """dirent fcntl ftw sys/file sys/inotify sys/ioctl sys/mman sys/param sys/stat
     sys/statfs sys/statvfs sys/syscall sys/types sys/uio sys/vfs sys/xattr unistd linux/fs
     linux/magic linux/openat2""".split()
