@@ -56,10 +56,6 @@ NOT_SERVED = {
         "write takes a lock that covers the object's, held alone": OBJECTS,
         "read tells what is not there from what is not fenced, and leaves the file alone": OBJECTS,
         "a lease that is provably over says so, and one that only should be over is overdue": DETAIL,
-        "watch tells when a lease that nobody ends is over": DETAIL,
-        "watch prints each change as a line where there is no terminal": DETAIL,
-        "watch on a terminal is kept up to date, fits its window, and gives the screen back": DETAIL,
-        "watch gives the screen back on its own end, too": DETAIL,
         "clock names the boot-time clock of a local store": LOCAL,
         "bad input is one clear sentence": TABLES,
     },
@@ -113,6 +109,7 @@ def on_server(make_scratch):
             server.close()
 
         scratch.close = close_all
+        scratch.make_store = lambda: None  # the server has made it
         scratch.server = server
         return scratch
 

@@ -408,7 +408,7 @@ def _(s):
     for words in (["store", "ls"], ["store", "put", "k", "-"], ["txn", "ls"], ["sweep"],
                   ["acquire", "a", "b"], ["acquire", "chunk:data/x"], ["run", "--once-per", "1h", "x", "true"],
                   ["compact", "status"], ["store", "probe"],
-                  ["locks", "watch"], ["read", "k"], ["elect", "ls", "g"]):
+                  ["read", "k"], ["elect", "ls", "g"]):
         done = s.run(*words, expect=None)
         text = done.stderr.decode()
         equal(done.returncode, code(s, "UNSUPPORTED"), f"{words}: {text}")

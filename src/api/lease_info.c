@@ -110,6 +110,21 @@ bool lease_info_fill(struct arena *arena, const struct table_snapshot *sight,
     return done;
 }
 
+bool lease_info_keep(struct arena *arena, struct hf_lease_info *info)
+{
+    const char **scopes = arena_take(arena, (info->scope_count + 1) * sizeof *scopes);
+    bool done = scopes && add_info_text(arena, view_of(info->table), &info->table) &&
+                add_info_text(arena, view_of(info->id), &info->id) &&
+                add_info_text(arena, view_of(info->lease), &info->lease) &&
+                add_info_text(arena, view_of(info->holder), &info->holder) &&
+                add_info_text(arena, view_of(info->output), &info->output) &&
+                add_info_text(arena, view_of(info->note), &info->note);
+    for (size_t i = 0; done && i < info->scope_count; i++)
+        done = add_info_text(arena, view_of(info->scopes[i]), &scopes[i]);
+    info->scopes = scopes;
+    return done;
+}
+
 enum hf_status visit_leases(const struct table_snapshot *sight, lease_visit_fn *visit,
                             void *argument, struct hf_error *error)
 {

@@ -11,6 +11,10 @@
 bool lease_info_fill(struct arena *arena, const struct table_snapshot *sight,
                      const struct lease *lease, size_t place, struct hf_lease_info *ret_info);
 
+/* Copies the strings of the struct into the arena, so that it outlives the callback that got it.
+ * False if memory runs out. */
+bool lease_info_keep(struct arena *arena, struct hf_lease_info *info);
+
 /* Calls `visit` for the leases in a table, with place 0, and then for its waiters, until `visit`
  * fails. */
 typedef enum hf_status lease_visit_fn(void *argument, const struct table_snapshot *sight,

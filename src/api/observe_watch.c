@@ -2,6 +2,7 @@
 /* observe_watch.c: reports how the leases changed between two reads of the store. */
 #include "api/lease_info.h"
 #include "base/options.h"
+#include "lock/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct watching {
     hf_each_change *each;
     void *argument;
     bool stopped;
+    struct hf_error why; /* of a list at a server */
 };
 
 static struct view id_of(const struct known *known)
@@ -146,6 +148,40 @@ static enum hf_status watch_table(void *argument, const struct table_snapshot *s
     return visit_leases(sight, watch_lease, watching, error);
 }
 
+/* A server tells a lease from others, and from the waiter that it was, by a label. */
+static bool watch_served(void *argument, const struct hf_lease_info *lease)
+{
+    struct watching *watching = argument;
+    struct hf_lease_info info = *lease;
+    struct arena arena = ARENA_INIT;
+    char id[HF_SCOPE_TEXT_MAX + HOLDER_BYTES_MAX + 2];
+    snprintf(id, sizeof id, "%.*s %.*s", HF_SCOPE_TEXT_MAX,
+             info.scope_count ? info.scopes[0] : "", HOLDER_BYTES_MAX, info.id);
+    if (!lease_info_keep(&arena, &info)) {
+        arena_release(&arena);
+        watching->why.status = error_no_memory(&watching->why);
+    } else {
+        note_change(watching, view_of(id), &info, &arena, &watching->why);
+    }
+    return watching->why.status == HF_OK && !watching->stopped;
+}
+
+static enum hf_status read_served(struct watching *watching, struct hf_error *error)
+{
+    struct hf_watch *watch = watching->watch;
+    struct server_list list = { .client = watch->look.client,
+                                .start = view_of(watch->start),
+                                .each = watch_served,
+                                .argument = watching };
+    enum hf_status status = list_proceeds(&watch->options, watching->argument, error);
+    if (status == HF_OK)
+        status = client_server(list.client)->list(&list, error);
+    if (status != HF_OK || watching->stopped || watching->why.status == HF_OK)
+        return status;
+    *error = watching->why;
+    return error->status;
+}
+
 /* Reports the entries that this read did not find. */
 static void report_gone(struct watching *watching)
 {
@@ -214,9 +250,11 @@ enum hf_status hf_watch_look(struct hf_watch *watch, hf_each_change *each, void 
     if (ERROR_IF_NULL(error, watch) != HF_OK || error_if_none(error, "each", each) != HF_OK)
         return HF_INVALID;
     watch->round++;
-    enum hf_status status =
-        table_reader_list(&watch->look, view_of(watch->start), watch_table, &watching, &why);
-    if (status == HF_OK)
+    enum hf_status status = client_server(watch->look.client)
+                                ? read_served(&watching, &why)
+                                : table_reader_list(&watch->look, view_of(watch->start),
+                                                    watch_table, &watching, &why);
+    if (status == HF_OK && !watching.stopped)
         report_gone(&watching);
     return error_tell(error, watching.stopped ? HF_OK : status, &why);
 }

@@ -18,7 +18,7 @@
 /* One row of a page. */
 struct listed_lease {
     char scope[HF_SCOPE_TEXT_MAX], state[16], mode[16];
-    char owner[HF_HOLDER_MAX + 1], note[NOTE_BYTES_MAX + 1];
+    char owner[HF_HOLDER_MAX + 1], note[NOTE_BYTES_MAX + 1], label[NONCE_SIZE + 1];
     uint64_t token, place, waiters, slots, renewals;
     int64_t ttl_ms, remaining_ms, held_ms;
 };
@@ -27,9 +27,9 @@ static const struct wire_field row_fields[] = {
 #define FIELD(name, type, member) WIRE_FIELD(struct listed_lease, name, type, member)
     FIELD("scope", WIRE_TEXT, scope),
     FIELD("state", WIRE_TEXT, state),
-    FIELD(
-        "mode", WIRE_TEXT,
-        mode), /* The server is the holder of its leases; whoever asked for one is its owner. */
+    FIELD("mode", WIRE_TEXT, mode),
+    FIELD("label", WIRE_WORDS, label),
+    /* The server is the holder of its leases; whoever asked for one is its owner. */
     FIELD("owner", WIRE_WORDS, owner),
     FIELD("note", WIRE_WORDS, note),
     FIELD("fencing_token", WIRE_U64, token),
@@ -79,7 +79,7 @@ static bool report_row(struct server_list *list, const struct listed_lease *row)
     struct hf_lease_info info = { .struct_size = sizeof info,
                                   .state = state_of_name(row->state),
                                   .table = table,
-                                  .id = "",
+                                  .id = row->label,
                                   .lease = lease,
                                   .holder = row->owner,
                                   .scopes = scopes,

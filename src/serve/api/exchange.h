@@ -237,10 +237,10 @@ const char *exchange_scope(const struct exchange *exchange);
 
 /* ---- Transactions (txns.c) ----------------------------------------------------------- */
 
-/* The id of a transaction is secret. Its label is a hash, with which it can be shown and told from
- * others. */
-#define TXN_LABEL_SIZE 12
-void txn_label(const char *id, char ret_label[TXN_LABEL_SIZE + 1]);
+/* The id of a transaction, and that of a lease, is secret. Its label is a hash, with which it can
+ * be shown and told from others. */
+#define ID_LABEL_SIZE 12
+void id_label(const char *id, char ret_label[ID_LABEL_SIZE + 1]);
 
 /* ---- Owners (owner.c) ---------------------------------------------------------------- */
 

@@ -21,6 +21,7 @@ static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
     struct buffer *json = &listing->exchange->body;
     const char *after = listing->exchange->ask.after;
     const char *scope = lease->scope_count > 0 ? lease->scopes[0] : "";
+    char label[ID_LABEL_SIZE + 1];
     if (after && strcmp(scope, after) <= 0)
         return true;
     /* All leases and waiters of a scope are on the same page. */
@@ -36,6 +37,8 @@ static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
     json_put_text(json, "state", hf_lease_state_name(lease->state));
     json_put_owner(json, lease->note, lease->holder);
     json_put_text(json, "holder", lease->holder);
+    id_label(lease->id, label);
+    json_put_text(json, "label", label);
     json_put_text(json, "mode", hf_mode_name(lease->mode));
     json_put_i64(json, "ttl_ms", lease->ttl_ms);
     if (lease->mode == HF_SLOTS)

@@ -224,19 +224,19 @@ static void begin_txn_show(struct exchange *exchange)
 
 /* ---- List ---------------------------------------------------------------------------- */
 
-void txn_label(const char *id, char ret_label[TXN_LABEL_SIZE + 1])
+void id_label(const char *id, char ret_label[ID_LABEL_SIZE + 1])
 {
     unsigned char hash[SHA256_BYTES];
     hash_sha256(view_of(id), hash);
-    for (size_t i = 0; i < TXN_LABEL_SIZE / 2; i++)
+    for (size_t i = 0; i < ID_LABEL_SIZE / 2; i++)
         snprintf(ret_label + 2 * i, 3, "%02x", hash[i]);
 }
 
 /* A transaction that waits for a key at this server. */
 struct txn_wait {
-    char label[TXN_LABEL_SIZE + 1];
-    char holder[TXN_LABEL_SIZE + 1]; /* the transaction that has the key; "": none is known */
-    const char *key;                 /* <namespace>/<key>; NULL after the last one */
+    char label[ID_LABEL_SIZE + 1];
+    char holder[ID_LABEL_SIZE + 1]; /* the transaction that has the key; "": none is known */
+    const char *key;                /* <namespace>/<key>; NULL after the last one */
     int64_t waited_ms;
 };
 
@@ -253,7 +253,7 @@ static struct txn_wait *copy_txn_waits(struct exchange *exchange)
             continue;
         buffer_print(&key, "%s/%s", one->ask.ns, exchange_scope(one));
         struct txn_wait *wait = &waits[count++];
-        txn_label(one->ask.txn_id, wait->label);
+        id_label(one->ask.txn_id, wait->label);
         wait->holder[0] = '\0';
         wait->key = arena_copy(arena, buffer_view(&key)).data;
         wait->waited_ms = mono_since(env_now(api->env), one->arrived).us / 1000;
@@ -286,8 +286,8 @@ static bool add_txn(void *argument, const struct hf_txn_info *txn)
 {
     struct txn_listing *listing = argument;
     struct buffer *json = &listing->exchange->body;
-    char label[TXN_LABEL_SIZE + 1];
-    txn_label(txn->id, label);
+    char label[ID_LABEL_SIZE + 1];
+    id_label(txn->id, label);
     if (txn->state == HF_TXN_PENDING)
         note_holder(listing->exchange->ask.txn_waits, txn, label);
     if (listing->count++ >= listing->limit) {

@@ -71,7 +71,7 @@ static void begin_whoami(struct exchange *exchange)
 
 static void put_wait(struct buffer *json, const struct exchange *waiting, const char *scope)
 {
-    char label[TXN_LABEL_SIZE + 1];
+    char label[ID_LABEL_SIZE + 1];
     struct span waited = mono_since(env_now(waiting->api->env), waiting->arrived);
     json_next(json);
     buffer_append_byte(json, '{');
@@ -79,7 +79,7 @@ static void put_wait(struct buffer *json, const struct exchange *waiting, const 
     json_put_text(json, "owner", waiting->ask.owner);
     json_put_i64(json, "waited_ms", waited.us / 1000);
     if (waiting->ask.txn_id) {
-        txn_label(waiting->ask.txn_id, label);
+        id_label(waiting->ask.txn_id, label);
         json_put_text(json, "txn", label);
     }
     buffer_append_byte(json, '}');
