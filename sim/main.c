@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/sanitizer.h"
 #include "sim/options.h"
+#include "sim/scale_report.h"
 #include "sim/shrink.h"
 
 #include <inttypes.h>
@@ -329,6 +330,8 @@ static void draw_seed(struct arguments *arguments)
 int main(int argc, char **argv)
 {
     struct session session = { .totals = TOTALS, .tells = isatty(STDERR_FILENO) };
+    if (argc > 1 && view_equal(view_of(argv[1]), VIEW("scale")))
+        return scale_main(argc, argv);
     options_read(argc, argv, &session.arguments);
     if (session.arguments.fresh)
         draw_seed(&session.arguments);

@@ -81,6 +81,7 @@ static void print_help(void)
     } rows[] = { OPTION_TABLE(OPTION_HELP_) };
 #undef OPTION_HELP_
     printf("usage: holdfast-sim [OPTION...]\n"
+           "       holdfast-sim scale [OPTION...]   (a fleet; holdfast-sim scale --help)\n"
            "\n"
            "Runs Holdfast in a simulated world in which anything may fail, once per seed, and\n"
            "checks that every promise holds. The same seed always gives the same run.\n"

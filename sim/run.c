@@ -10,29 +10,12 @@
 #include <stdlib.h>
 
 const struct workload *const workloads[] = {
-    &workload_counter,
-    &workload_race,
-    &workload_doc,
-    &workload_locks,
-    &workload_ranges,
-    &workload_claims,
-    &workload_pages,
-    &workload_epochs,
-    &workload_fenced,
-    &workload_elect,
-    &workload_compact,
-    &workload_index,
-    &workload_plain,
-    &workload_drop,
-    &workload_bank,
-    &workload_sweep,
-    &workload_steps,
-    &workload_serve,
-    &workload_crowd,
-    &workload_handover,
-    &workload_newcomers,
-    &workload_outage,
-    NULL,
+    &workload_counter,   &workload_race,   &workload_doc,     &workload_locks,
+    &workload_ranges,    &workload_claims, &workload_pages,   &workload_epochs,
+    &workload_fenced,    &workload_elect,  &workload_compact, &workload_index,
+    &workload_plain,     &workload_drop,   &workload_bank,    &workload_sweep,
+    &workload_steps,     &workload_serve,  &workload_crowd,   &workload_handover,
+    &workload_newcomers, &workload_outage, &workload_scale,   NULL,
 };
 
 const struct workload *workload_find(struct view name)
@@ -166,6 +149,8 @@ void run_seed(const struct run_options *options, struct run_result *ret_result)
     check(options->operations >= 1 && options->operations <= OPERATIONS_MAX);
     struct world_options world_options = WORLD_OPTIONS;
     world_options.seed = options->seed;
+    if (options->workload->steps_max > 0)
+        world_options.steps_max = options->workload->steps_max;
     world_options.trace = options->trace;
     world_options.trace_out = options->trace_out;
     struct run run = { .options = options, .world = world_new(&world_options) };

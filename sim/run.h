@@ -63,6 +63,7 @@ struct workload {
     /* It counts requests, in a network and with faults of its own plan. So neither a store without
      * conditions nor faults that are added or left out tell anything about it. */
     bool counts_requests;
+    uint64_t steps_max; /* 0: as many as in any other world */
 };
 
 /* For workloads: counts an operation that sends requests. */
@@ -87,6 +88,7 @@ extern const struct workload workload_fenced;
 extern const struct workload workload_ranges;
 extern const struct workload workload_claims;
 extern const struct workload workload_pages;
+extern const struct workload workload_scale;
 extern const struct workload workload_serve;
 extern const struct workload workload_steps;
 extern const struct workload workload_sweep;

@@ -5,6 +5,7 @@
     sim_cli_test.py HOLDFAST_SIM
 """
 
+import json
 import os
 import re
 import signal
@@ -131,11 +132,30 @@ def help_names_everything():
     assert max(map(len, out.splitlines())) <= 100, max(out.splitlines(), key=len)
 
 
+def a_fleet_has_figures_and_a_broken_store_is_noticed():
+    fleet = ("scale", "--workers", "16", "--partitions", "2", "--minutes", "4", "--json")
+    code, out, err = run(*fleet)
+    assert code == 0, err
+    figures = json.loads(out)
+    assert figures["workers"] == 16 and figures["requests"] > 1000, figures
+    assert 0.9 < figures["claims_per_s"] / figures["offered_per_s"] < 1.1, figures
+    assert figures["lease_puts_per_claim"] >= 1 and figures["all_dollars_a_day"] > 0, figures
+    assert run(*fleet)[1] == out, "a seed gives one run"
+    code, out, err = run(*fleet, "--broken-store")
+    assert code == 1 and out == "" and "written over a version that was not seen" in err, err
+    for words in (("--workers", "0"), ("--workers", "10001"), ("--minutes", "x"), ("--what",),
+                  ("--workers", "8", "--partitions", "9"), ("word",)):
+        code, out, err = run("scale", *words)
+        assert code == 2 and out == "" and err.count("\n") == 1, (words, err)
+    code, out, _ = run("scale", "--help")
+    assert code == 0 and max(map(len, out.splitlines())) <= 100 and "--claim-every" in out, out
+
+
 TESTS = [a_failing_seed_is_shrunk_and_both_commands_show_it, shrinking_can_be_left_out,
          it_stops_after_so_many_seconds, a_fresh_seed_is_printed_and_is_another_each_time,
          an_interrupt_ends_it_with_totals, only_qualified_seeds_count,
          a_crash_at_each_call_is_a_run_each, a_list_is_run_to_its_first_failure, misuse_is_told,
-         help_names_everything]
+         help_names_everything, a_fleet_has_figures_and_a_broken_store_is_noticed]
 
 
 def main():

@@ -4,6 +4,7 @@
  *
  * The test sets one probability of a plan to certain, lets a node make a few calls, and
  * compares the results that the node got with the contents of the store. */
+#include "sim/world/profile.h"
 #include "sim_stage.h"
 
 /* ---- Loss ---------------------------------------------------------------------------- */
@@ -453,6 +454,59 @@ static void a_reply_waits_for_a_pause_not_a_suspend(void **state)
     }
 }
 
+/* ---- Limits -------------------------------------------------------------------------- */
+
+static void a_prefix_has_a_rate(void **state)
+{
+    struct profile_limits *limits = profile_limits_new();
+    struct profile_request request = { .key = VIEW("a/b"), .write = true };
+    unsigned admitted = 0;
+    (void)state;
+    for (request.at_us = 0; request.at_us < 3000000; request.at_us += 100) /* 10,000 a second */
+        admitted += profile_admit(limits, &profile_s3, &request) == PROFILE_ADMITS;
+    assert_in_range(admitted, 4 * 3500 - 10, 4 * 3500 + 10); /* and the burst of one second */
+    request.write = false;
+    assert_int_equal(profile_admit(limits, &profile_s3, &request), PROFILE_ADMITS);
+    request = (struct profile_request){ .key = VIEW("b/b"), .write = true };
+    assert_int_equal(profile_admit(limits, &profile_s3, &request), PROFILE_ADMITS);
+    profile_limits_free(limits);
+}
+
+static void an_object_is_busy_after_a_write(void **state)
+{
+    struct profile_limits *limits = profile_limits_new();
+    struct profile_request request = { .key = VIEW("a/b"), .write = true, .conditional = true };
+    (void)state;
+    assert_int_equal(profile_admit(limits, &profile_s3, &request), PROFILE_ADMITS);
+    profile_wrote(limits, request.key, 0);
+    request.at_us = 60000;
+    assert_int_equal(profile_admit(limits, &profile_s3, &request), PROFILE_REFUSES);
+    request.conditional = false;
+    assert_int_equal(profile_admit(limits, &profile_s3, &request), PROFILE_ADMITS);
+    request.conditional = true;
+    request.at_us = 67000;
+    assert_int_equal(profile_admit(limits, &profile_s3, &request), PROFILE_ADMITS);
+    profile_limits_free(limits);
+}
+
+/* A put of an object that is not there takes at least 35 ms, and half of all take 60 ms. */
+static void a_profile_has_latencies(void **state)
+{
+    unsigned fast = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct stage stage = new_stage();
+        stage.options.plan.profile = &profile_s3;
+        open_stage_of(&stage, seed);
+        run_stage(&stage, put_and_get);
+        assert_int_equal(stage.put, HF_OK);
+        assert_in_range(stage.put_took_us, 35000, 1010000);
+        fast += stage.put_took_us < 64000;
+        close_stage(&stage);
+    }
+    assert_in_range(fast, 60, 170);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,6 +536,11 @@ int main(void)
            a_node_is_paused_before_it_sends),
         IT("a reply waits for a paused process, not for a suspended machine",
            a_reply_waits_for_a_pause_not_a_suspend),
+        IT("a prefix takes so many requests a second, and refuses the others",
+           a_prefix_has_a_rate),
+        IT("an object that was just written refuses a conditional write",
+           an_object_is_busy_after_a_write),
+        IT("requests take as long as the profile says", a_profile_has_latencies),
     };
     int failed = cmocka_run_group_tests_name("sim_net", tests, NULL, NULL);
     fiber_pool_release();

@@ -7,7 +7,11 @@
  * announce each switch.
  *
  * The fiber's own record is at the top of its mapping, above the stack, where the stack cannot
- * overwrite it: [guard page | stack, growing down | struct fiber]. */
+ * overwrite it: [guard page | stack, growing down | struct fiber].
+ *
+ * A guard page divides a mapping in two, and Linux allows a process 65,530 of them. So beyond
+ * GUARDED_MAX stacks, a stack has a pattern in its lowest bytes in place of the guard page, and an
+ * overflow is noticed when the fiber gives way. */
 #include "sim/world/fiber.h"
 
 #include "base/check.h"
@@ -39,12 +43,16 @@ typedef jmp_buf place_buf;
 #define GO_TO_PLACE(place) _longjmp(place, 1)
 #endif
 
+#define GUARDED_MAX 20000
+#define PATTERN     UINT64_C(0x6669626572206967)
+
 struct fiber {
     struct fiber *next_free;
     void (*run)(void *);
     void *argument;
     char *stack; /* the lowest byte above the guard page */
     size_t stack_size;
+    bool guarded;
     bool entered;
     bool ended;
     ucontext_t context;
@@ -234,6 +242,7 @@ bool fiber_resume(struct fiber *fiber)
     else
         enter(fiber);
     running = NULL;
+    check(fiber->guarded || *(const uint64_t *)(const void *)fiber->stack == PATTERN);
     return !fiber->ended;
 }
 
@@ -270,13 +279,17 @@ static struct fiber *map_stack(void)
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (mapping == MAP_FAILED)
         return NULL;
-    if (mprotect(mapping, guard, PROT_NONE) != 0) {
+    bool guarded = pool.mapped < GUARDED_MAX;
+    if (guarded && mprotect(mapping, guard, PROT_NONE) != 0) {
         munmap(mapping, size);
         return NULL;
     }
     struct fiber *fiber = (struct fiber *)(void *)(mapping + guard + FIBER_STACK_BYTES);
     fiber->stack = mapping + guard;
     fiber->stack_size = FIBER_STACK_BYTES;
+    fiber->guarded = guarded;
+    if (!guarded)
+        *(uint64_t *)(void *)fiber->stack = PATTERN;
     pool.mapped++;
     return fiber;
 }

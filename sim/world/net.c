@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/parse.h"
 #include "sim/workloads/draw.h"
+#include "sim/world/profile.h"
 #include "sim/world/request.h"
 #include "sim/world/session.h"
 
@@ -41,6 +42,7 @@ struct net {
     size_t under_way[NODES_MAX + 1]; /* requests for which each node is waiting */
     uint64_t sent;
     bool throttles;
+    struct profile_limits *profile_limits;
     int64_t busy_until_us; /* when the store has handled all requests that have arrived */
     struct faults faults;
     struct call_watch watch;
@@ -63,6 +65,29 @@ struct net {
 static bool is_write(const struct request *request)
 {
     return request->kind == REQUEST_PUT || request->kind == REQUEST_DELETE;
+}
+
+static bool is_conditional(const struct request *request)
+{
+    switch (request->kind) {
+    case REQUEST_PUT:
+        return request->call.put.condition.kind != CONDITION_ALWAYS && !request->is_step;
+    case REQUEST_DELETE: return request->call.remove.condition.kind != CONDITION_ALWAYS;
+    case REQUEST_GET:
+    case REQUEST_LIST: return false;
+    }
+    check_unreachable();
+}
+
+static struct view key_of(const struct request *request)
+{
+    switch (request->kind) {
+    case REQUEST_GET: return request->call.get.key;
+    case REQUEST_PUT: return request->call.put.key;
+    case REQUEST_DELETE: return request->call.remove.key;
+    case REQUEST_LIST: return request->call.list.prefix;
+    }
+    check_unreachable();
 }
 
 static void tell_fault(struct request *request, enum fault fault)
@@ -98,8 +123,10 @@ static int64_t draw_delay(struct request *request)
     struct net *net = request->net;
     const struct net_plan *plan = &net->plan;
     int64_t delay =
-        plan->delay_min.us +
-        draw_up_to(&request->prng, SPAN_US(plan->delay_max.us - plan->delay_min.us));
+        plan->profile
+            ? profile_draw_us(plan->profile, is_write(request), &request->prng) / 2
+            : plan->delay_min.us +
+                  draw_up_to(&request->prng, SPAN_US(plan->delay_max.us - plan->delay_min.us));
     if (draw_fault(request, plan->slow_chance, NET_SLOW))
         delay += draw_of_any_size(&request->prng, plan->slow_max);
     return delay;
@@ -393,6 +420,8 @@ static void do_it(struct request *request)
     net->applying = request;
     enum hf_status status = apply(request);
     net->applying = NULL;
+    if (net->plan.profile && status == HF_OK && is_conditional(request))
+        profile_wrote(net->profile_limits, key_of(request), world_now_us(net->world));
     if (world_trace(net->world)->mode == TRACE_OFF)
         return;
     struct request_text text = request_text(request);
@@ -431,11 +460,37 @@ static bool waits_for_turn(struct request *request)
     return true;
 }
 
+static void exceed_limit(struct request *request, enum request_fate fate, enum fault fault)
+{
+    if (fault_happens(&request->net->faults, fault)) {
+        request->fate = fate;
+        tell_fault(request, fault);
+    }
+}
+
+/* A store with limits refuses what exceeds them. */
+static void obey_profile(struct request *request)
+{
+    struct net *net = request->net;
+    struct profile_request seen = { .key = key_of(request),
+                                    .write = is_write(request),
+                                    .conditional = is_conditional(request),
+                                    .at_us = world_now_us(net->world) };
+    if (!net->plan.profile || request->fate != FATE_DONE)
+        return;
+    switch (profile_admit(net->profile_limits, net->plan.profile, &seen)) {
+    case PROFILE_ADMITS: break;
+    case PROFILE_THROTTLES: exceed_limit(request, FATE_THROTTLED, NET_THROTTLED); break;
+    case PROFILE_REFUSES: exceed_limit(request, FATE_REFUSED, NET_REFUSED); break;
+    }
+}
+
 static void ring_arrival(void *argument)
 {
     struct request *request = argument;
     if (waits_for_turn(request))
         return;
+    obey_profile(request);
     enum request_end end = meet_fate(request);
     stamp(request);
     bool is_first_of_two = timer_is_set(&request->second_arrival);
@@ -448,18 +503,6 @@ static void ring_arrival(void *argument)
 }
 
 /* ---- In flight ----------------------------------------------------------------------- */
-
-static bool is_conditional(const struct request *request)
-{
-    switch (request->kind) {
-    case REQUEST_PUT:
-        return request->call.put.condition.kind != CONDITION_ALWAYS && !request->is_step;
-    case REQUEST_DELETE: return request->call.remove.condition.kind != CONDITION_ALWAYS;
-    case REQUEST_GET:
-    case REQUEST_LIST: return false;
-    }
-    check_unreachable();
-}
 
 /* Draws whether the request is lost before it arrives. */
 static bool draw_loss(struct request *request)
@@ -587,6 +630,7 @@ struct net *net_new(struct world *world, const struct net_options *options)
     net->world = world;
     net->bucket = bucket_new(world, &options->bucket);
     net->sessions = sessions_new(world);
+    net->profile_limits = profile_limits_new();
     struct prng prng = world_stream(world, STREAM_NETWORK);
     net->root = prng_next(&prng);
     net->faults.limits = options->limits;
@@ -603,6 +647,7 @@ void net_free(struct net *net)
         request_free(net->requests);
     bucket_free(net->bucket);
     sessions_free(net->sessions);
+    profile_limits_free(net->profile_limits);
     free(net);
 }
 

@@ -20,6 +20,8 @@
 
 /* Probabilities are per million, for each request. Spans are maximums. Delays are drawn uniformly,
  * all other durations from all orders of magnitude (draw.h). */
+struct store_profile;
+
 struct net_plan {
     struct span delay_min; /* one way */
     struct span delay_max;
@@ -40,6 +42,7 @@ struct net_plan {
     uint32_t lying_date_chance;  /* the reply's date is older than clients assume */
     struct span stale_max;
     struct span service; /* the store handles one request after another, each in this time */
+    const struct store_profile *profile; /* in place of the delays; NULL: none (profile.h) */
 };
 
 /* No faults. */

@@ -32,6 +32,7 @@ void world_free(struct world *world)
     for (size_t i = 0; i < world->machine_count; i++)
         free(world->machines[i]);
     timer_queue_release(&world->timers);
+    free(world->ready);
     free(world);
 }
 
@@ -164,10 +165,22 @@ void world_overrun(struct world *world)
 
 /* ---- Runnable tasks ------------------------------------------------------------------ */
 
+static void make_ready_room(struct world *world)
+{
+    if (world->ready_count < world->ready_room)
+        return;
+    struct heap *before = heap_enter(NULL);
+    world->ready_room = world->ready_room ? 2 * world->ready_room : 64;
+    world->ready = realloc(world->ready, world->ready_room * sizeof *world->ready);
+    check(world->ready);
+    heap_enter(before);
+}
+
 void ready_add(struct env_task *task)
 {
     struct world *world = task->node->world;
-    check(task->turn == 0 && world->ready_count < TASKS_MAX);
+    check(task->turn == 0);
+    make_ready_room(world);
     world->ready[world->ready_count++] = task;
     task->turn = world->ready_count;
 }

@@ -29,7 +29,7 @@
 #include "sim/world/timer.h"
 
 #define NODES_MAX         64
-#define TASKS_MAX         4096
+#define TASKS_MAX         100000
 #define WORLD_FAILURE_MAX 512
 
 /* True time zero as a date: 2026-01-01T00:00:00Z. The wall clocks of machines differ from it. */

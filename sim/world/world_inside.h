@@ -77,8 +77,8 @@ struct world {
     struct prng machines_random;
     struct timer_queue timers;
     struct env_task *running;
-    struct env_task *ready[TASKS_MAX];
-    size_t ready_count;
+    struct env_task **ready;
+    size_t ready_count, ready_room;
     size_t task_count;
     struct node *nodes[NODES_MAX];
     size_t node_count;
