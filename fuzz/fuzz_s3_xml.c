@@ -14,7 +14,7 @@ static void listing_holds(struct view xml)
     struct arena arena = ARENA_INIT;
     struct remote_page page = { .arena = &arena, .entries = entries, .max = ENTRIES };
     struct hf_error error;
-    enum hf_status status = s3_xml_listing(xml, &page, &error);
+    enum hf_status status = s3_xml_listing(xml, "ETag", &page, &error);
     check(status == HF_OK || (status == HF_CORRUPT && error.why[0]));
     check(page.count <= ENTRIES);
     for (size_t i = 0; status == HF_OK && i < page.count; i++) {

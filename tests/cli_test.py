@@ -965,7 +965,7 @@ def _(s):
             true(f"--{option['name']}" in offered, (command["command"], option["name"]))
         known = {f"--{option['name']}" for option in command["options"] + shared}
         true({o for o in offered if o.startswith("--")} == known, command["command"])
-    equal(complete(s, "holdfast --store "), ["dir:", "sqlite:", "s3://", "azure://", "http://", "mem:"])
+    equal(complete(s, "holdfast --store "), ["dir:", "sqlite:", "s3://", "gs://", "azure://", "http://", "mem:"])
     equal(complete(s, "holdfast store ls --store=s"), ["sqlite:", "s3://"])
     equal(complete(s, "holdfast --store dir:x store put --if-match e k rep"), ["report.csv"])
     equal(complete(s, "holdfast store ls --store sqlite:rep"), ["report.csv"])

@@ -163,8 +163,8 @@ def _(s):
 def _(s):
     for url in ("/srv/x", "", "nonsense", "azure2://x", "ftp://x/y"):
         text = fails(s, "INVALID", "store", "ls", "--store", url)
-        true("use sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, azure://ACCOUNT/CONTAINER, "
-             "http://HOST:PORT, https://HOST:PORT, unix:PATH or mem:" in text, text)
+        true("use sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+             "azure://ACCOUNT/CONTAINER, http://HOST:PORT, https://HOST:PORT, unix:PATH or mem:" in text, text)
     text = fails(s, "INVALID", "store", "ls", "--store", "https://x/y")
     true("the URL of a server is https://HOST:PORT; that of a bucket is s3://" in text, text)
 

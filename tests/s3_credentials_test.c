@@ -194,8 +194,8 @@ static enum hf_status find(const char *profile, struct s3_credentials *ret_crede
 {
     struct s3_provider *provider = NULL;
     assert_status(HF_OK,
-                  s3_provider_open(env_real(), view_of(profile), VIEW("us-east-1"), NULL,
-                                   &provider, error),
+                  s3_provider_open(env_real(), S3_SCHEME_AWS, view_of(profile),
+                                   VIEW("us-east-1"), NULL, &provider, error),
                   error);
     struct mono_time deadline = mono_add(env_now(env_real()), SPAN_S(10));
     enum hf_status status = s3_provider_get(provider, deadline, ret_credentials, error);
@@ -382,7 +382,8 @@ static void keys_are_fetched_once_and_kept(void **state)
     struct mono_time deadline = mono_add(env_now(env_real()), SPAN_S(10));
     fill_container();
     assert_status(HF_OK,
-                  s3_provider_open(env_real(), VIEW(""), VIEW("r"), NULL, &provider, &error),
+                  s3_provider_open(env_real(), S3_SCHEME_AWS, VIEW(""), VIEW("r"), NULL,
+                                   &provider, &error),
                   &error);
     for (int i = 0; i < 5; i++)
         assert_status(HF_OK, s3_provider_get(provider, deadline, &found, &error), &error);
@@ -421,7 +422,9 @@ static void keys_are_fetched_again_before_their_end(void **state)
     hand_now = env_now(env_real());
     hand_wall = wall_add(env_wall(env_real()), SPAN_S(86400)); /* wrong: by it they are over */
     name_endpoint("AWS_CONTAINER_CREDENTIALS_FULL_URI", "/soon");
-    assert_status(HF_OK, s3_provider_open(&env, VIEW(""), VIEW("r"), NULL, &provider, &error),
+    assert_status(HF_OK,
+                  s3_provider_open(&env, S3_SCHEME_AWS, VIEW(""), VIEW("r"), NULL, &provider,
+                                   &error),
                   &error);
     struct mono_time deadline = mono_add(hand_now, SPAN_S(1000));
     assert_status(HF_OK, s3_provider_get(provider, deadline, &found, &error), &error);

@@ -27,7 +27,8 @@ static double sign_once_us(void)
                                             VIEW("20130524T000000Z"),
                                             VIEW("us-east-1"),
                                             VIEW("s3"),
-                                            VIEW("AKIAIOSFODNN7EXAMPLE") };
+                                            VIEW("AKIAIOSFODNN7EXAMPLE"),
+                                            S3_SCHEME_AWS };
         buffer_clear(&to);
         if (!s3_sign(&signing, &key, &to))
             bench_die("signing failed");

@@ -117,7 +117,7 @@ static void sign_example(const struct example *example, struct buffer *ret_value
         .service = view_of(example->service),
         .access_key = view_of(example->access_key),
     };
-    assert_true(s3_signing_key(view_of(example->secret),
+    assert_true(s3_signing_key(S3_SCHEME_AWS, view_of(example->secret),
                                view_first(view_of(example->date), S3_DAY_SIZE),
                                VIEW("us-east-1"), view_of(example->service), &key));
     assert_true(s3_sign(&signing, &key, ret_value));
@@ -246,8 +246,8 @@ static void a_secret_that_is_too_long_is_refused(void **state)
     (void)state;
     static const char secret[300] = { 'x' };
     struct s3_signing_key key;
-    assert_false(s3_signing_key((struct view){ secret, sizeof secret }, VIEW("20130524"),
-                                VIEW("us-east-1"), VIEW("s3"), &key));
+    assert_false(s3_signing_key(S3_SCHEME_AWS, (struct view){ secret, sizeof secret },
+                                VIEW("20130524"), VIEW("us-east-1"), VIEW("s3"), &key));
 }
 
 static void assert_sha256(struct view bytes, const char *expected)

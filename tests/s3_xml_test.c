@@ -32,7 +32,7 @@ static enum hf_status read_page(struct fixture *fixture, struct view xml)
     *fixture = (struct fixture){ .arena = ARENA_INIT };
     fixture->page =
         (struct remote_page){ .arena = &fixture->arena, .entries = fixture->entries, .max = 8 };
-    return s3_xml_listing(xml, &fixture->page, &fixture->error);
+    return s3_xml_listing(xml, "ETag", &fixture->page, &fixture->error);
 }
 
 static void a_page_is_read(void **state)

@@ -168,8 +168,9 @@ struct hf_client_options {
     HF_VALUE_(hf_client_options, sizeof(struct hf_client_options), NULL, NULL, 0, -1, false, \
               NULL, NULL)
 
-/* Opens a client. The URL is mem:, dir:PATH, sqlite:FILE or s3://BUCKET/PREFIX, or that of a server
- * (`holdfast serve`): http://HOST:PORT, https://HOST:PORT or unix:PATH. `options` may be NULL.
+/* Opens a client. The URL is mem:, dir:PATH, sqlite:FILE, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
+ * azure://ACCOUNT/CONTAINER/PREFIX, or that of a server (`holdfast serve`): http://HOST:PORT,
+ * https://HOST:PORT or unix:PATH. `options` may be NULL.
  *
  * A server has the locks and keys of a store, and the calls on them do the same as on the store. A
  * call that needs anything else returns HF_UNSUPPORTED: docs/serve.md lists what does. No request

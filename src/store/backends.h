@@ -31,6 +31,10 @@ enum hf_status sqlite_default_path(char path[PATH_MAX], struct hf_error *error);
 enum hf_status s3_store_open(struct env *env, const struct url *url, struct store **ret_store,
                              struct hf_error *error);
 
+/* The same at Google Cloud Storage, or at a server that speaks its XML interface. */
+enum hf_status gs_store_open(struct env *env, const struct url *url, struct store **ret_store,
+                             struct hf_error *error);
+
 /* Block blobs in a container of an Azure storage account. For the parameters see azure.c. */
 enum hf_status azure_store_open(struct env *env, const struct url *url,
                                 struct store **ret_store, struct hf_error *error);

@@ -23,6 +23,7 @@ static const struct backend backends[] = {
     { "sqlite", "sqlite:FILE", sqlite_store_open, true, sqlite_default_path },
     { "dir", "dir:PATH", dir_store_open, true, NULL },
     { "s3", "s3://BUCKET/PREFIX", s3_store_open, false, NULL },
+    { "gs", "gs://BUCKET/PREFIX", gs_store_open, false, NULL },
     { "azure", "azure://ACCOUNT/CONTAINER", azure_store_open, false, NULL },
     { "http", "http://HOST:PORT", server_store_open, false, NULL },
     { "https", "https://HOST:PORT", server_store_open, false, NULL },
@@ -39,7 +40,7 @@ static const struct backend *find_backend(struct view scheme)
     return NULL;
 }
 
-/* "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, azure://ACCOUNT/CONTAINER or mem:" */
+/* "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX and so on, or mem:" */
 static const char *all_forms(char *text, size_t size)
 {
     size_t used = 0;

@@ -285,8 +285,9 @@ struct store {
 /* The budget for retries, which a store shares with its wrappers. */
 struct retry_budget *store_budget(struct store *store);
 
-/* Opens a store by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. Options follow as
- * ?name=value&name=value. An unknown option is INVALID. */
+/* Opens a store by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX  gs://BUCKET/PREFIX
+ * azure://ACCOUNT/CONTAINER/PREFIX. Options follow as ?name=value&name=value. An unknown option is
+ * INVALID. */
 enum hf_status store_open(struct env *env, struct view url, struct store **ret_store,
                           struct hf_error *error);
 

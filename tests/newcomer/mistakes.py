@@ -174,12 +174,15 @@ MISTAKES = [
      "such as s3://BUCKET/PREFIX, or unset it for your local store"),
     ("HOLDFAST_STORE=/srv/jobs holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: '/srv/jobs' is not the URL of a store: use "
-     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, azure://ACCOUNT/CONTAINER, http://HOST:PORT, "
-     "https://HOST:PORT, unix:PATH or mem:"),
-    ("HOLDFAST_STORE=gs://bucket/x holdfast locks ls", "INVALID",
-     "holdfast: locks ls: INVALID: unknown kind of store 'gs:': use "
-     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, azure://ACCOUNT/CONTAINER, http://HOST:PORT, "
-     "https://HOST:PORT, unix:PATH or mem:"),
+     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azure://ACCOUNT/CONTAINER, "
+     "http://HOST:PORT, https://HOST:PORT, unix:PATH or mem:"),
+    ("HOLDFAST_STORE=ftp://bucket/x holdfast locks ls", "INVALID",
+     "holdfast: locks ls: INVALID: unknown kind of store 'ftp:': use "
+     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azure://ACCOUNT/CONTAINER, "
+     "http://HOST:PORT, https://HOST:PORT, unix:PATH or mem:"),
+    ("HOLDFAST_STORE=gs://bucket/x holdfast run deploy -- true", "DENIED",
+     "holdfast: run deploy: DENIED: no credentials were found: set GS_ACCESS_KEY_ID and "
+     "GS_SECRET_ACCESS_KEY to an HMAC key of Google Cloud Storage"),
     ("HOLDFAST_STORE=s3:bucket holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: the URL names no bucket: use s3://BUCKET/PREFIX"),
     ("HOLDFAST_STORE=s3://b/x holdfast locks ls", "INVALID",

@@ -18,10 +18,25 @@ struct reading {
     struct mono_time moved; /* when bytes last arrived, or the start */
     bool begun;             /* the headers of the reply have been checked */
     bool refused;           /* by us; call->error contains the reason */
+    bool unmodified;        /* by our own comparison of versions */
     char range[64];
     char match[REMOTE_ETAG_SPACE];
     char none_match[REMOTE_ETAG_SPACE];
 };
+
+/* A body of at most this size is read to its end although it is not needed, because the connection
+ * can then be used again. */
+#define UNMODIFIED_BYTES_MAX (64 * KIB)
+
+/* Adds the condition that the object still is this version; `space` holds the value. */
+static void add_match(const struct remote_store *remote, struct remote_request *request,
+                      const struct etag *etag, char space[REMOTE_ETAG_SPACE])
+{
+    const char *own = remote->dialect->match_header;
+    request->condition = CONDITION_MATCH;
+    remote_add_header(request, own ? own : "if-match",
+                      own ? etag_view(etag) : remote_quoted(etag, space));
+}
 
 static enum hf_status check_reply_headers(struct reading *reading,
                                           const struct http_reply *reply)
@@ -48,6 +63,12 @@ static enum hf_status check_reply_headers(struct reading *reading,
         .size = reply->has_range ? reply->range_total : reply->length,
         .modified = reply->modified,
     };
+    /* A service whose versions are not ETags sends the object in any case. */
+    reading->unmodified = reading->remote->dialect->version_header &&
+                          call->none_match.size > 0 &&
+                          etag_equal(&reply->etag, &call->none_match);
+    if (reading->unmodified)
+        return error_set(&call->error, HF_NOT_MODIFIED, "not modified");
     /* Refuse an object that is too large now, before its whole body is fetched. */
     if (reading->fd < 0 && reply->length > call->body->max - call->body->size)
         return get_append(call, (struct view){ NULL, reply->length }); /* sets the error */
@@ -67,7 +88,8 @@ static bool take_bytes(void *argument, const struct http_reply *reply, struct vi
     struct reading *reading = argument;
     struct get_call *call = reading->call;
     if (!begin_body(reading, reply))
-        return false;
+        return reading->unmodified && reply->has_length &&
+               reply->length <= UNMODIFIED_BYTES_MAX;
     /* A chunked reply announces no size. The size so far still shows whether it is too large. */
     if (!reply->has_length && !reply->has_range)
         call->info.size = reading->arrived + bytes.size;
@@ -121,8 +143,7 @@ static bool resume_reading(void *argument, struct remote_request *request)
         return true;
     /* The rest must come from the same version of the object. */
     request->header_count = 0;
-    request->condition = CONDITION_MATCH;
-    remote_add_header(request, "if-match", remote_quoted(&call->info.etag, reading->match));
+    add_match(reading->remote, request, &call->info.etag, reading->match);
     if (request->progress_total == 0)
         request->progress_total = call->info.size - call->offset;
     return true;
@@ -188,11 +209,14 @@ static void stream_object(struct remote_store *remote, struct reading *reading,
     uint64_t most = reading->fd < 0 ? call->body->max : OBJECT_BYTES_MAX;
     request.deadline = remote_stream_deadline(remote, call->deadline, most, &request.stall);
     request.sink = (struct http_sink){ take_bytes, reading };
-    if (call->match.size > 0) {
-        request.condition = CONDITION_MATCH;
-        remote_add_header(&request, "if-match", remote_quoted(&call->match, reading->match));
+    if (call->match.size > 0 && remote->dialect->is_version &&
+        !remote->dialect->is_version(&call->match)) {
+        error_set(&call->error, HF_CONFLICT, "the object has changed");
+        return;
     }
-    if (call->none_match.size > 0)
+    if (call->match.size > 0)
+        add_match(remote, &request, &call->match, reading->match);
+    if (call->none_match.size > 0 && !remote->dialect->version_header)
         remote_add_header(&request, "if-none-match",
                           remote_quoted(&call->none_match, reading->none_match));
     enum hf_status status = request_object(remote, reading, &request);

@@ -369,6 +369,8 @@ static void read_number(struct view text, uint64_t *ret_number)
 static void store_header(struct http_reply *reply, struct view name, struct view value)
 {
     if (name_is(name, "etag"))
+        etag_set(&reply->content_tag, http_unquoted(value));
+    if (name_is(name, reply->version_header ? reply->version_header : "etag"))
         etag_set(&reply->etag, http_unquoted(value));
     else if (name_is(name, "date"))
         reply->has_date = http_read_date(value, &reply->date);
@@ -392,13 +394,13 @@ static void store_header(struct http_reply *reply, struct view name, struct view
         read_number(value, &reply->key_version);
     else if (name_is(name, "x-fencing-token"))
         read_number(value, &reply->token);
-    else if (name_is(name, HTTP_MARK_HEADER))
+    else if (name_is(name, HTTP_MARK_HEADER) || name_is(name, HTTP_MARK_HEADER_GOOGLE))
         copy_header_value(reply->mark, sizeof reply->mark, value);
 }
 
 static void clear_headers(struct http_reply *reply)
 {
-    reply->etag.size = 0;
+    reply->etag.size = reply->content_tag.size = 0;
     reply->has_date = reply->has_age = reply->has_length = reply->has_range = false;
     reply->chunked = reply->whole_headers = reply->has_version = reply->past_end = false;
     reply->length = reply->range_start = reply->range_total = 0;
@@ -563,6 +565,7 @@ void http_perform(struct http_pool *pool, const struct http_request *request, si
                   struct http_reply *reply)
 {
     *reply = (struct http_reply){ .outcome = HTTP_NOT_SENT,
+                                  .version_header = pool->options.version_header,
                                   .body = BUFFER_INIT(HTTP_ERROR_BODY_MAX) };
     CURL *handle = take_handle(pool, request->deadline, &reply->error);
     if (!handle)

@@ -15,8 +15,9 @@
 #define HTTP_CONNECTIONS_MAX 512
 #define HTTP_HEADERS_MAX     24
 
-/* The metadata by which a writer recognises its own object. */
-#define HTTP_MARK_HEADER "x-amz-meta-holdfast-upload"
+/* The metadata by which a writer recognises its own object: at AWS, and at Google. */
+#define HTTP_MARK_HEADER        "x-amz-meta-holdfast-upload"
+#define HTTP_MARK_HEADER_GOOGLE "x-goog-meta-holdfast-upload"
 
 /* How much of an error page is kept; the rest is not read. */
 #define HTTP_ERROR_BODY_MAX (64 * KIB)
@@ -28,7 +29,8 @@ struct http_options {
     bool no_proxy;                /* ignore http_proxy, https_proxy and all_proxy */
     /* For servers that ask for a certificate of the client: both, or NULL. */
     const char *certificate_file, *key_file;
-    const char *socket_path; /* connect to this local socket; NULL: to the host of the URL */
+    const char *socket_path;    /* connect to this local socket; NULL: to the host of the URL */
+    const char *version_header; /* of a reply, with the object's version; NULL: ETag */
 };
 
 struct http_pool;
@@ -83,10 +85,12 @@ enum http_outcome {
 struct http_reply {
     enum http_outcome outcome;
     int status;
-    bool bad_certificate;  /* the reason why nothing was sent */
-    struct hf_error error; /* of HTTP_STOPPED, NOT_SENT and NO_ANSWER */
+    bool bad_certificate;       /* the reason why nothing was sent */
+    struct hf_error error;      /* of HTTP_STOPPED, NOT_SENT and NO_ANSWER */
+    const char *version_header; /* as in the options */
     /* headers; missing ones are empty, zero or false */
-    struct etag etag; /* without its quotes */
+    struct etag etag;        /* the version: ETag without its quotes, or version_header */
+    struct etag content_tag; /* ETag without its quotes, in any case */
     bool has_date;
     bool has_age;
     bool
@@ -103,7 +107,7 @@ struct http_reply {
     bool past_end;        /* Content-Range: an empty range at the end (Azurite sends such) */
     char region[40];
     char location[160];
-    char mark[40];               /* HTTP_MARK_HEADER */
+    char mark[40];               /* HTTP_MARK_HEADER or HTTP_MARK_HEADER_GOOGLE */
     uint64_t key_version, token; /* of a key that a server has sent */
     /* timing on our boot-time clock */
     struct mono_time sent;

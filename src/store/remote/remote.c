@@ -181,6 +181,7 @@ enum hf_status remote_init(struct remote_store *remote, const char *ca_file,
         .connections = remote->connections,
         .connect_time_out = span_smaller(remote->time_out, CONNECT_TIME_OUT),
         .ca_file = ca_file,
+        .version_header = remote->dialect->version_header,
     };
     if (http_pool_open(env, &options, &remote->pool, error) != HF_OK)
         return error->status;

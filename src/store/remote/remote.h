@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote.h: what the stores on the network (s3, azure) share: the URL's endpoint and limits, keys
- * under a prefix, requests with retries, the meaning of a reply, the time in signatures, and
+/* remote.h: what the stores on the network (s3, gs, azure) share: the URL's endpoint and limits,
+ * keys under a prefix, requests with retries, the meaning of a reply, the time in signatures, and
  * reading objects.
  *
  * A back end is a remote_store with a dialect: how it signs a request, and which refusals only its
@@ -160,9 +160,10 @@ struct mono_time remote_stream_deadline(struct remote_store *remote, struct mono
                                         uint64_t bytes, struct span *ret_stall);
 
 /* Signs and sends a request, and maps the reply to a status. Reads and repeatable writes are
- * retried with growing, jittered pauses within the deadline and the store's budget (budget.h). A
- * request that was refused because of the time in its signature had no effect, so it is signed and
- * sent once more, even if it is a write. `again`, if not NULL, is called before each retry and may
+ * retried with growing, jittered pauses within the deadline and the store's budget (budget.h). So
+ * are writes that were refused because of their rate (dialect.limits_writes). A request that was
+ * refused because of the time in its signature had no effect, so it is signed and sent once more,
+ * even if it is a write. `again`, if not NULL, is called before each retry and may
  * prevent it. The caller releases the reply, which belongs to the last attempt. */
 enum hf_status remote_send(struct remote_store *remote, const struct remote_request *request,
                            bool (*again)(void *argument, struct remote_request *request),
@@ -228,6 +229,7 @@ bool remote_store_time(const struct http_reply *reply, const struct xml_error_bo
 /* What to do next, according to a reply. */
 struct remote_advice {
     bool again;    /* a retry may succeed */
+    bool resend;   /* even of a write, which had no effect */
     bool distrust; /* the credentials were refused */
 };
 
@@ -279,6 +281,13 @@ struct remote_dialect {
                     const struct xml_error_body *body, struct hf_error *error);
     /* May be NULL: INVALID for a key that the service cannot store. */
     enum hf_status (*check_key)(struct view key, struct hf_error *error);
+    /* For a service whose versions are not ETags: the header of a reply that holds an object's
+     * version, the header of a request that names one as its condition, and whether a string can
+     * be a version of this service at all. All three, or none. */
+    const char *version_header, *match_header;
+    bool (*is_version)(const struct etag *etag);
+    /* The service answers 429 where an object is written too often. Such a write is sent again. */
+    bool limits_writes;
 };
 
 /* ---- Reading (get.c) ----------------------------------------------------------------- */

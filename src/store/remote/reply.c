@@ -227,6 +227,7 @@ static enum hf_status check_http_status(struct remote_store *remote,
     case 408:
     case 429:
         advice->again = true;
+        advice->resend = status == 429 && remote->dialect->limits_writes;
         return remote_set_error(error, HF_UNAVAILABLE, reply, body, NULL);
     default: break;
     }
@@ -239,7 +240,7 @@ enum hf_status remote_check_reply(struct remote_store *remote,
                                   const struct http_reply *reply,
                                   struct remote_advice *ret_advice, struct hf_error *error)
 {
-    *ret_advice = (struct remote_advice){ false, false };
+    *ret_advice = (struct remote_advice){ 0 };
     /* A write that was stopped before a reply began was never sent completely. */
     if (reply->outcome == HTTP_STOPPED && request->writes && reply->status >= 200)
         return error_set(error, HF_UNSURE, "the reply cannot be used: %s", reply->error.why);

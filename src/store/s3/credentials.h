@@ -5,6 +5,7 @@
 #define STORE_S3_CREDENTIALS_H
 
 #include "store/remote/provider.h"
+#include "store/s3/sign.h"
 
 #define S3_ACCESS_KEY_MAX 128
 #define S3_SECRET_MAX     256
@@ -54,12 +55,15 @@ enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *
  * The first source with keys is used. A source that is configured but fails is an error. If the
  * caller names a profile, the first two are skipped. This is the order of the AWS SDKs for
  * Python, Go, Java and PHP: specific identities come before those that the whole machine
- * shares, so a pod with its own role never signs as its node. */
+ * shares, so a pod with its own role never signs as its node.
+ *
+ * For Google, whose HMAC keys are not those of AWS, only these are tried: GS_ACCESS_KEY_ID and
+ * GS_SECRET_ACCESS_KEY, or, if the caller names a profile, the keys of the profile. */
 struct s3_provider;
 
-enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
-                                const char *ca_file, struct s3_provider **ret_provider,
-                                struct hf_error *error);
+enum hf_status s3_provider_open(struct env *env, enum s3_scheme scheme, struct view profile,
+                                struct view region, const char *ca_file,
+                                struct s3_provider **ret_provider, struct hf_error *error);
 void s3_provider_close(struct s3_provider *provider);
 
 /* Copies the credentials that are valid now. One task fetches them; the others wait for it, or

@@ -99,9 +99,9 @@ static enum hf_status send_part(void *argument, size_t index, const struct http_
     remote_add_parameter(&request, "uploadId", view_of(upload->id));
     struct http_reply reply;
     if (remote_send(&s3->remote, &request, /* again */ NULL, NULL, &reply, error) == HF_OK &&
-        reply.etag.size == 0)
+        reply.content_tag.size == 0)
         error_set(error, HF_CORRUPT, "the store accepted a part but sent no ETag");
-    upload->etags[index] = reply.etag;
+    upload->etags[index] = reply.content_tag;
     http_reply_release(&reply);
     return error->status;
 }
@@ -120,7 +120,9 @@ static enum hf_status begin_upload(struct upload *upload)
     snprintf(upload->mark, sizeof upload->mark, "%016" PRIx64,
              env_random_u64(upload->s3->remote.base.env));
     remote_add_parameter(&request, "uploads", VIEW(""));
-    remote_add_header(&request, HTTP_MARK_HEADER, view_of(upload->mark));
+    remote_add_header(&request,
+                      s3_is_google(upload->s3) ? HTTP_MARK_HEADER_GOOGLE : HTTP_MARK_HEADER,
+                      view_of(upload->mark));
     struct http_reply reply;
     if (remote_send(&upload->s3->remote, &request, /* again */ NULL, NULL, &reply, error) ==
             HF_OK &&
@@ -162,8 +164,8 @@ static bool write_part_list(const struct upload *upload, struct buffer *body)
     return buffer_append(body, VIEW("</CompleteMultipartUpload>"));
 }
 
-/* Ceph 16 does not return the ETag of a completed upload, so a get reads it. The mark shows whether
- * the object is still the one that we put. */
+/* Ceph 16 does not return the ETag of a completed upload, and Google's XML does not contain the
+ * generation, so a get reads it. The mark shows whether the object is still the one that we put. */
 static enum hf_status request_etag(struct upload *upload)
 {
     struct put_call *call = upload->call;
@@ -197,6 +199,10 @@ static enum hf_status read_completion(struct upload *upload, const struct http_r
                          body.message);
     if (xml_fields(xml, "CompleteMultipartUploadResult", &etag, 1, &call->error) != HF_OK)
         return call->error.status = HF_UNSURE;
+    if (s3_is_google(upload->s3)) {
+        call->etag = reply->etag;
+        return reply->etag.size > 0 ? HF_OK : request_etag(upload);
+    }
     return etag_set(&call->etag, http_unquoted(view_of(text))) ? HF_OK : request_etag(upload);
 }
 
@@ -271,10 +277,11 @@ void s3_put_file(struct store *store, struct put_call *call, int fd,
     /* Several stores ignore the condition when a multipart upload is completed, so a conditional
      * put is always a single put. */
     bool conditional = call->condition.kind != CONDITION_ALWAYS;
-    if (source.size > (conditional ? S3_SINGLE_PUT_MAX : (uint64_t)OBJECT_BYTES_MAX)) {
-        error_set(&call->error, conditional ? HF_UNSUPPORTED : HF_INVALID,
+    bool limited = conditional && !s3_is_google(s3); /* at Google a put may have any size */
+    if (source.size > (limited ? S3_SINGLE_PUT_MAX : (uint64_t)OBJECT_BYTES_MAX)) {
+        error_set(&call->error, limited ? HF_UNSUPPORTED : HF_INVALID,
                   "%" PRIu64 " bytes are too many for a put%s", source.size,
-                  conditional ? " with a condition: the S3 limit is 5 GiB" : "");
+                  limited ? " with a condition: the S3 limit is 5 GiB" : "");
         return;
     }
     if (!conditional && source.size > PARTS_FILE_BYTES_MIN)

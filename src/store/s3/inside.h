@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inside.h: declarations that the files of the s3 back end share. Other code includes s3.h. */
+/* inside.h: declarations that the files of the s3 back end share. Other code includes s3.h.
+ *
+ * The `gs:` store, Google Cloud Storage, is this back end too. What differs is in google.c, or asks
+ * s3_is_google. */
 #ifndef STORE_S3_INSIDE_H
 #define STORE_S3_INSIDE_H
 
@@ -24,6 +27,8 @@ struct s3_signer {
 struct s3_store {
     struct remote_store remote;
     struct s3_provider *provider;
+    enum s3_scheme
+        scheme; /* whose signatures: AWS also stands for every server that speaks S3 */
     char region[S3_REGION_MAX + 1];
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
@@ -39,12 +44,24 @@ static inline struct s3_store *s3_of(struct store *store)
     return (struct s3_store *)store;
 }
 
+static inline bool s3_is_google(const struct s3_store *s3)
+{
+    return s3->scheme == S3_SCHEME_GOOGLE;
+}
+
 /* ---- Requests and replies ------------------------------------------------------------ */
 
-extern const struct remote_dialect s3_dialect; /* reply.c */
+extern const struct remote_dialect s3_dialect;     /* reply.c */
+extern const struct remote_dialect google_dialect; /* google.c */
 
 void s3_dialect_send(struct remote_store *remote, struct remote_request *request,
                      struct http_reply *reply);
+
+/* Explains a bucket that does not exist, or is elsewhere. */
+bool s3_explain_bucket(struct remote_store *remote, const struct http_reply *reply,
+                       const struct xml_error_body *body, struct hf_error *error);
+
+void s3_distrust_credentials(struct remote_store *remote);
 
 /* The status of one key in the reply to a multi-object delete. */
 enum hf_status s3_check_code(struct s3_store *s3, struct view code, struct view message,
@@ -56,6 +73,11 @@ enum hf_status s3_check_code(struct s3_store *s3, struct view code, struct view 
 enum hf_status s3_add_condition(struct s3_store *s3, struct remote_request *request,
                                 const struct condition *condition,
                                 char space[REMOTE_ETAG_SPACE], struct hf_error *error);
+
+/* The same at Google: a number that the object's generation must have. CONFLICT, and nothing is
+ * sent, if the ETag is not such a number, because then no object has it. */
+enum hf_status google_add_condition(struct remote_request *request,
+                                    const struct condition *condition, struct hf_error *error);
 
 /* Sends one put whose body is ready, conditional or not. `md5` may be NULL. */
 void s3_put_source(struct s3_store *s3, struct put_call *call, const struct http_source *source,

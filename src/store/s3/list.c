@@ -46,7 +46,8 @@ static enum hf_status fetch_page(struct s3_store *s3, struct list_call *call, st
     struct http_reply reply;
     if (remote_send(&s3->remote, &request, /* again */ NULL, NULL, &reply, &call->error) ==
         HF_OK)
-        s3_xml_listing(buffer_view(&reply.body), page, &call->error);
+        s3_xml_listing(buffer_view(&reply.body), s3_is_google(s3) ? "Generation" : "ETag", page,
+                       &call->error);
     call->stamp = remote_stamp(&reply);
     http_reply_release(&reply);
     return call->error.status;

@@ -39,7 +39,7 @@ bool s3_identify(struct store *store, struct buffer *text)
     env_mutex_lock(&s3->remote.shared.mutex);
     bool versioned = s3->remote.shared.versioned;
     env_mutex_unlock(&s3->remote.shared.mutex);
-    buffer_print(text, "s3 %s%s%s", s3->remote.origin, s3->remote.root,
+    buffer_print(text, "%s %s%s%s", store->ops->name, s3->remote.origin, s3->remote.root,
                  versioned ? " versioned" : "");
     return true;
 }
@@ -144,18 +144,29 @@ enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline
 struct setting {
     const char *resource; /* of the bucket */
     const char *root;     /* the root element of its XML */
+    const char *element;  /* it is enabled if an element with this name ... */
+    const char *text;     /* ... has this text */
     const char *what;
     const char *warning; /* if it is enabled */
 };
 
 static const struct setting settings[] = {
-    { "versioning", "VersioningConfiguration", "versioning",
+    { "versioning", "VersioningConfiguration", "Status", "Enabled", "versioning",
       "the bucket keeps every version: deleted and overwritten objects stay, and are billed, "
       "until a rule removes them" },
-    { "lifecycle", "LifecycleConfiguration", "lifecycle rules",
+    { "lifecycle", "LifecycleConfiguration", "Status", "Enabled", "lifecycle rules",
       "the bucket has lifecycle rules: make sure that none of them expires these objects" },
-    { "replication", "ReplicationConfiguration", "replication",
+    { "replication", "ReplicationConfiguration", "Status", "Enabled", "replication",
       "the bucket is replicated: copies lag behind, so never run workers on both sides" },
+};
+
+static const struct setting google_settings[] = {
+    { "versioning", "VersioningConfiguration", "Status", "Enabled", "versioning",
+      "the bucket keeps every version: deleted and overwritten objects stay, and are billed, "
+      "until a rule removes them" },
+    { "lifecycle", "LifecycleConfiguration", "Delete", "", "lifecycle rules",
+      "the bucket has rules that delete objects: make sure that none of them applies to "
+      "these" },
 };
 
 /* A bucket without the setting answers 404 or an empty document. A setting that we may not read
@@ -172,8 +183,8 @@ static void inspect_setting(struct s3_store *s3, const struct setting *setting,
     remote_add_parameter(&request, setting->resource, VIEW(""));
     remote_send(&s3->remote, &request, /* again */ NULL, NULL, &reply, &error);
     if (error.status == HF_OK)
-        xml_says(buffer_view(&reply.body), setting->root, "Status", "Enabled", &enabled,
-                 &error);
+        xml_says(buffer_view(&reply.body), setting->root, setting->element, setting->text,
+                 &enabled, &error);
     if (error.status == HF_OK && enabled)
         probe_note(report, setting->what, HF_FINDING_WARNING, "%s", setting->warning);
     else if (error.status == HF_OK || error.status == HF_NOT_FOUND)
@@ -184,9 +195,20 @@ static void inspect_setting(struct s3_store *s3, const struct setting *setting,
     report->requests++;
 }
 
+static void inspect_google(struct s3_store *s3, struct probe_report *report)
+{
+    probe_note(report, "versions", HF_FINDING_GOOD, "generation numbers");
+    for (size_t i = 0; i < sizeof google_settings / sizeof google_settings[0]; i++)
+        inspect_setting(s3, &google_settings[i], report);
+}
+
 void s3_inspect(struct store *store, struct probe_report *report)
 {
     struct s3_store *s3 = s3_of(store);
+    if (s3_is_google(s3)) {
+        inspect_google(s3, report);
+        return;
+    }
     enum s3_etag_form form = s3_etag_form(store);
     report->traits.etag_bare = form == S3_ETAG_BARE;
     probe_note(report, "ETag form", HF_FINDING_GOOD, "%s",

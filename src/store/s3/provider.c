@@ -14,6 +14,7 @@
 
 struct s3_provider {
     struct provider cache;
+    enum s3_scheme scheme;
     char profile[128]; /* empty: as in the environment */
     char region[64];
 };
@@ -29,16 +30,18 @@ static enum hf_status from_environment(struct s3_provider *provider,
                                        struct s3_credentials *ret_credentials,
                                        struct hf_error *error)
 {
-    const char *access_key = variable("AWS_ACCESS_KEY_ID");
-    const char *secret = variable("AWS_SECRET_ACCESS_KEY");
-    const char *token = variable("AWS_SESSION_TOKEN");
-    (void)provider;
+    bool google = provider->scheme == S3_SCHEME_GOOGLE;
+    const char *access_name = google ? "GS_ACCESS_KEY_ID" : "AWS_ACCESS_KEY_ID";
+    const char *secret_name = google ? "GS_SECRET_ACCESS_KEY" : "AWS_SECRET_ACCESS_KEY";
+    const char *access_key = variable(access_name);
+    const char *secret = variable(secret_name);
+    const char *token = google ? NULL : variable("AWS_SESSION_TOKEN");
     if (!access_key && !secret)
         return error_set(error, HF_NOT_FOUND, "the environment has no keys");
     if (!access_key || !secret)
         return error_set(error, HF_INVALID, "%s is set but %s is not",
-                         access_key ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
-                         access_key ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
+                         access_key ? access_name : secret_name,
+                         access_key ? secret_name : access_name);
     struct s3_credentials *to = ret_credentials;
     if (strlen(access_key) > S3_ACCESS_KEY_MAX || strlen(secret) > S3_SECRET_MAX ||
         (token && strlen(token) > S3_TOKEN_MAX) || strpbrk(access_key, " \r\n\t") ||
@@ -335,6 +338,23 @@ static enum hf_status from_web_identity(struct s3_provider *provider,
     return error->status;
 }
 
+/* The HMAC keys of Google never come from a place where those of AWS are found by default, so a
+ * machine can use both services. */
+static enum hf_status search_google_keys(struct s3_provider *provider,
+                                         struct s3_credentials *ret_credentials,
+                                         struct hf_error *error)
+{
+    bool named = provider->profile[0] != '\0';
+    enum hf_status status = named ? from_files(provider, ret_credentials, error)
+                                  : from_environment(provider, ret_credentials, error);
+    if (status != HF_NOT_FOUND)
+        return status;
+    return named ? error_set(error, HF_DENIED, "profile '%s' has no keys", provider->profile)
+                 : error_set(error, HF_DENIED,
+                             "no credentials were found: set GS_ACCESS_KEY_ID and "
+                             "GS_SECRET_ACCESS_KEY to an HMAC key of Google Cloud Storage");
+}
+
 static enum hf_status search_credentials(struct provider *cache, void *ret_credentials,
                                          struct hf_error *error)
 {
@@ -344,6 +364,8 @@ static enum hf_status search_credentials(struct provider *cache, void *ret_crede
         from_environment, from_web_identity, from_files, from_container, from_instance,
     };
     const size_t of_files = 2;
+    if (provider->scheme == S3_SCHEME_GOOGLE)
+        return search_google_keys(provider, ret_credentials, error);
     /* The search ends at the first source that is configured, even if it fails. The next source
      * could be another identity. */
     for (size_t i = provider->profile[0] ? of_files : 0; i < sizeof sources / sizeof sources[0];
@@ -362,9 +384,9 @@ static const struct provider_source source_of_keys = {
     .search = search_credentials,
 };
 
-enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
-                                const char *ca_file, struct s3_provider **ret_provider,
-                                struct hf_error *error)
+enum hf_status s3_provider_open(struct env *env, enum s3_scheme scheme, struct view profile,
+                                struct view region, const char *ca_file,
+                                struct s3_provider **ret_provider, struct hf_error *error)
 {
     struct s3_provider *provider = calloc(1, sizeof *provider);
     if (!provider)
@@ -373,6 +395,7 @@ enum hf_status s3_provider_open(struct env *env, struct view profile, struct vie
         free(provider);
         return error->status;
     }
+    provider->scheme = scheme;
     snprintf(provider->profile, sizeof provider->profile, "%.*s",
              VIEW_ARGS(view_first(profile, sizeof provider->profile - 1)));
     snprintf(provider->region, sizeof provider->region, "%.*s",

@@ -47,8 +47,8 @@ static enum hf_status set_region_error(struct s3_store *s3, const struct http_re
         reply->status, s3->remote.bucket, where[0] ? where : "another endpoint");
 }
 
-static bool explain_reply(struct remote_store *remote, const struct http_reply *reply,
-                          const struct xml_error_body *body, struct hf_error *error)
+bool s3_explain_bucket(struct remote_store *remote, const struct http_reply *reply,
+                       const struct xml_error_body *body, struct hf_error *error)
 {
     struct s3_store *s3 = s3_of(&remote->base);
     bool malformed = reply->status == 400 &&
@@ -65,7 +65,7 @@ static bool explain_reply(struct remote_store *remote, const struct http_reply *
     return true;
 }
 
-static void distrust_credentials(struct remote_store *remote)
+void s3_distrust_credentials(struct remote_store *remote)
 {
     s3_provider_distrust(s3_of(&remote->base)->provider);
 }
@@ -73,11 +73,11 @@ static void distrust_credentials(struct remote_store *remote)
 const struct remote_dialect s3_dialect = {
     .service = "S3",
     .send = s3_dialect_send,
-    .distrust = distrust_credentials,
+    .distrust = s3_distrust_credentials,
     .refusals = refusals,
     .refusal_count = sizeof refusals / sizeof refusals[0],
     .permission_codes = permission_codes,
-    .explain = explain_reply,
+    .explain = s3_explain_bucket,
 };
 
 enum hf_status s3_check_code(struct s3_store *s3, struct view code, struct view message,

@@ -5,6 +5,11 @@
 
 #include <stdio.h>
 
+static struct view signing_service(const struct s3_store *s3)
+{
+    return s3_is_google(s3) ? VIEW("storage") : VIEW("s3");
+}
+
 /* The signing key of the day, derived once and cached. */
 static bool find_signing_key(struct s3_store *s3, const struct s3_credentials *credentials,
                              const char *date, struct s3_signing_key *ret_key)
@@ -15,8 +20,9 @@ static bool find_signing_key(struct s3_store *s3, const struct s3_credentials *c
     if (memcmp(signer->day, date, S3_DAY_SIZE) != 0 ||
         strcmp(signer->access_key, credentials->access_key) != 0 ||
         strcmp(signer->secret, credentials->secret) != 0) {
-        ok = s3_signing_key(view_of(credentials->secret), (struct view){ date, S3_DAY_SIZE },
-                            view_of(s3->region), VIEW("s3"), &signer->key);
+        ok = s3_signing_key(s3->scheme, view_of(credentials->secret),
+                            (struct view){ date, S3_DAY_SIZE }, view_of(s3->region),
+                            signing_service(s3), &signer->key);
         memcpy(signer->day, ok ? date : "--------", S3_DAY_SIZE);
         memcpy(signer->access_key, credentials->access_key, sizeof signer->access_key);
         memcpy(signer->secret, credentials->secret, sizeof signer->secret);
@@ -26,16 +32,21 @@ static bool find_signing_key(struct s3_store *s3, const struct s3_credentials *c
     return ok;
 }
 
-/* The headers that are signed. */
+/* The headers that are signed. Google refuses a request that has headers of both kinds, and its
+ * keys have no session token. */
 static size_t list_headers(const struct s3_store *s3, const struct remote_request *request,
                            const struct s3_credentials *credentials, const char *date,
                            const char *payload, struct http_pair headers[S3_SIGNED_HEADERS_MAX])
 {
     size_t count = 0;
     headers[count++] = (struct http_pair){ VIEW("host"), view_of(s3->remote.host) };
-    headers[count++] = (struct http_pair){ VIEW("x-amz-content-sha256"), view_of(payload) };
-    headers[count++] = (struct http_pair){ VIEW("x-amz-date"), view_of(date) };
-    if (credentials->token[0])
+    bool google = s3_is_google(s3);
+    struct view payload_name =
+        google ? VIEW("x-goog-content-sha256") : VIEW("x-amz-content-sha256");
+    headers[count++] = (struct http_pair){ payload_name, view_of(payload) };
+    headers[count++] =
+        (struct http_pair){ google ? VIEW("x-goog-date") : VIEW("x-amz-date"), view_of(date) };
+    if (credentials->token[0] && !google)
         headers[count++] =
             (struct http_pair){ VIEW("x-amz-security-token"), view_of(credentials->token) };
     for (size_t i = 0; i < request->header_count; i++)
@@ -75,8 +86,9 @@ static bool write_request(struct remote_wire *wire, struct s3_store *s3,
         .payload = view_of(payload),
         .date = view_of(date),
         .region = view_of(s3->region),
-        .service = VIEW("s3"),
+        .service = signing_service(s3),
         .access_key = view_of(credentials->access_key),
+        .scheme = s3->scheme,
     };
     bool ok = s3_sign(&signing, &key, &wire->text);
     wire_end_text(wire);

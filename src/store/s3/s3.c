@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* s3.c: the `s3:` store: objects in a bucket at AWS, or at any server that speaks the S3 protocol.
- * This file opens it by URL, encodes keys and conditions, and puts documents.
+/* s3.c: the `s3:` store: objects in a bucket at AWS, or at any server that speaks the S3 protocol;
+ * and the `gs:` store: objects in a bucket at Google. This file opens them by URL, encodes keys and
+ * conditions, and puts documents.
  *
  *     s3://BUCKET/PREFIX?endpoint=URL&region=R&style=path|host&connections=N&timeout=30s&ca=FILE
+ *     gs://BUCKET/PREFIX?endpoint=URL&region=R&style=path|host&connections=N&timeout=30s&ca=FILE
  *
- * Keys are stored under PREFIX/. Without endpoint= the bucket is at AWS. */
+ * Keys are stored under PREFIX/. Without endpoint= the bucket is at AWS, or at Google. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "store/backends.h"
@@ -20,6 +22,8 @@ enum hf_status s3_add_condition(struct s3_store *s3, struct remote_request *requ
                                 const struct condition *condition,
                                 char space[REMOTE_ETAG_SPACE], struct hf_error *error)
 {
+    if (s3_is_google(s3))
+        return google_add_condition(request, condition, error);
     request->condition = condition->kind;
     if (condition->kind == CONDITION_ALWAYS)
         return HF_OK;
@@ -110,6 +114,20 @@ static const struct store_ops s3_ops = {
     .close = s3_close,
 };
 
+/* The form of ETags is not a question at Google, so there is nothing to learn. */
+static const struct store_ops google_ops = {
+    .name = "gs",
+    .get = remote_get,
+    .put = s3_put,
+    .remove = s3_remove,
+    .list = s3_list,
+    .get_file = remote_get_file,
+    .put_file = s3_put_file,
+    .inspect = s3_inspect,
+    .identify = s3_identify,
+    .close = s3_close,
+};
+
 bool s3_is(const struct store *store)
 {
     return store->ops == &s3_ops;
@@ -118,27 +136,31 @@ bool s3_is(const struct store *store)
 static enum hf_status set_names(struct s3_store *s3, const struct url *url,
                                 struct hf_error *error)
 {
+    const char *scheme = s3->remote.base.ops->name;
     if (url->host.size == 0)
-        return error_set(error, HF_INVALID, "the URL names no bucket: use s3://BUCKET/PREFIX");
+        return error_set(error, HF_INVALID, "the URL names no bucket: use %s://BUCKET/PREFIX",
+                         scheme);
     if (!consists_of(url->host, REMOTE_NAME_BYTES, 3, REMOTE_BUCKET_MAX))
         return error_set(error, HF_INVALID,
-                         "'%.*s' is not a bucket name: use s3://BUCKET/PREFIX; a bucket name "
+                         "'%.*s' is not a bucket name: use %s://BUCKET/PREFIX; a bucket name "
                          "has 3 to %d letters, digits, '-', '_' and '.'",
-                         VIEW_ARGS(view_first(url->host, 80)), REMOTE_BUCKET_MAX);
+                         VIEW_ARGS(view_first(url->host, 80)), scheme, REMOTE_BUCKET_MAX);
     snprintf(s3->remote.bucket, sizeof s3->remote.bucket, "%.*s", VIEW_ARGS(url->host));
     return remote_set_prefix(&s3->remote, view_from(url->path, 1), error);
 }
 
 /* Uses the first of these that is set: the URL, two environment variables, the profile, AWS's
- * default. */
+ * default. Google accepts "auto" for every bucket. */
 static enum hf_status set_region(struct s3_store *s3, const struct url *url,
                                  struct hf_error *error)
 {
     struct view region = url_parameter(url, "region");
     const char *named = remote_variable("AWS_REGION", "AWS_DEFAULT_REGION");
+    char of_profile[S3_REGION_MAX + 1];
+    if (!region.data && s3_is_google(s3))
+        region = VIEW("auto");
     if (!region.data && named)
         region = view_of(named);
-    char of_profile[S3_REGION_MAX + 1];
     if (!region.data &&
         s3_region_of_profile(url_parameter(url, "profile"), of_profile, sizeof of_profile))
         region = view_of(of_profile);
@@ -152,14 +174,16 @@ static enum hf_status set_region(struct s3_store *s3, const struct url *url,
 }
 
 /* Twice the largest difference between the clocks of a store's front ends. AWS synchronises its
- * clocks; for other stores nothing is known. */
+ * clocks; for other stores nothing is known, and nothing was measured at Google. */
 #define CLOCK_SKEW_AWS_MS    2000
 #define CLOCK_SKEW_OTHERS_MS 30000
 
-static struct view find_endpoint(const struct url *url)
+static struct view find_endpoint(const struct s3_store *s3, const struct url *url)
 {
     struct view endpoint = url_parameter(url, "endpoint");
     const char *named = remote_variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+    if (!endpoint.data && s3_is_google(s3))
+        return VIEW("https://storage.googleapis.com");
     return endpoint.data || !named ? endpoint : view_of(named);
 }
 
@@ -168,7 +192,7 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
 {
     static const char example[] = "https://s3.example.com or http://127.0.0.1:7480";
     struct remote_store *remote = &s3->remote;
-    struct view endpoint = find_endpoint(url), path;
+    struct view endpoint = find_endpoint(s3, url), path;
     char aws[REMOTE_HOST_MAX + 1];
     if (!endpoint.data) {
         snprintf(aws, sizeof aws, "https://s3.%s.amazonaws.com%s", s3->region,
@@ -192,7 +216,7 @@ static enum hf_status choose_style(const struct s3_store *s3, const struct url *
                                    bool *ret_in_host, struct hf_error *error)
 {
     struct view style = url_parameter(url, "style");
-    *ret_in_host = !find_endpoint(url).data && !strchr(s3->remote.bucket, '.');
+    *ret_in_host = !find_endpoint(s3, url).data && !strchr(s3->remote.bucket, '.');
     if (!style.data)
         return HF_OK;
     *ret_in_host = view_equal(style, VIEW("host"));
@@ -220,8 +244,9 @@ static enum hf_status open_connections(struct s3_store *s3, const struct url *ur
                                        struct hf_error *error)
 {
     char ca_space[URL_BYTES_MAX + 1];
-    const char *ca_file = remote_ca_file(url, "AWS_CA_BUNDLE", ca_space);
-    if (s3_provider_open(s3->remote.base.env, url_parameter(url, "profile"),
+    const char *ca_file =
+        remote_ca_file(url, s3_is_google(s3) ? NULL : "AWS_CA_BUNDLE", ca_space);
+    if (s3_provider_open(s3->remote.base.env, s3->scheme, url_parameter(url, "profile"),
                          view_of(s3->region), ca_file, &s3->provider, error) != HF_OK)
         return error->status;
     if (remote_init(&s3->remote, ca_file, error) != HF_OK)
@@ -229,15 +254,9 @@ static enum hf_status open_connections(struct s3_store *s3, const struct url *ur
     return error->status;
 }
 
-enum hf_status s3_store_open(struct env *env, const struct url *url, struct store **ret_store,
-                             struct hf_error *error)
+static enum hf_status open_bucket(struct env *env, enum s3_scheme scheme, const struct url *url,
+                                  struct store **ret_store, struct hf_error *error)
 {
-    static const char *const parameters[] = { "endpoint",    "region",  "style",
-                                              "connections", "timeout", "ca",
-                                              "etag",        "profile", NULL };
-    error_clear(error);
-    if (url_only_parameters(url, parameters, error) != HF_OK)
-        return error->status;
     struct s3_store *s3 = calloc(1, sizeof *s3);
     struct s3_signer *signer = secret_new(sizeof *signer);
     if (!s3 || !signer) {
@@ -245,14 +264,15 @@ enum hf_status s3_store_open(struct env *env, const struct url *url, struct stor
         free(s3);
         return error_no_memory(error);
     }
-    s3->remote.dialect = &s3_dialect;
+    s3->scheme = scheme;
+    s3->remote.dialect = s3_is_google(s3) ? &google_dialect : &s3_dialect;
     s3->shared.signer = signer;
     s3->remote.base =
-        (struct store){ .ops = &s3_ops,
+        (struct store){ .ops = s3_is_google(s3) ? &google_ops : &s3_ops,
                         .env = env,
                         .traits = { .list_ordered = true, .clock = STORE_CLOCK_DATE } };
     s3->remote.base.traits.clock_skew_ms =
-        find_endpoint(url).data ? CLOCK_SKEW_OTHERS_MS : CLOCK_SKEW_AWS_MS;
+        find_endpoint(s3, url).data ? CLOCK_SKEW_OTHERS_MS : CLOCK_SKEW_AWS_MS;
     bool in_host;
     if (set_names(s3, url, error) != HF_OK || set_region(s3, url, error) != HF_OK ||
         choose_style(s3, url, &in_host, error) != HF_OK ||
@@ -266,4 +286,27 @@ enum hf_status s3_store_open(struct env *env, const struct url *url, struct stor
     env_cond_init(env, &s3->shared.form_found);
     *ret_store = &s3->remote.base;
     return HF_OK;
+}
+
+enum hf_status s3_store_open(struct env *env, const struct url *url, struct store **ret_store,
+                             struct hf_error *error)
+{
+    static const char *const parameters[] = { "endpoint",    "region",  "style",
+                                              "connections", "timeout", "ca",
+                                              "etag",        "profile", NULL };
+    error_clear(error);
+    if (url_only_parameters(url, parameters, error) != HF_OK)
+        return error->status;
+    return open_bucket(env, S3_SCHEME_AWS, url, ret_store, error);
+}
+
+enum hf_status gs_store_open(struct env *env, const struct url *url, struct store **ret_store,
+                             struct hf_error *error)
+{
+    static const char *const parameters[] = { "endpoint", "region", "style",   "connections",
+                                              "timeout",  "ca",     "profile", NULL };
+    error_clear(error);
+    if (url_only_parameters(url, parameters, error) != HF_OK)
+        return error->status;
+    return open_bucket(env, S3_SCHEME_GOOGLE, url, ret_store, error);
 }

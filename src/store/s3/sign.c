@@ -39,18 +39,33 @@ void s3_payload_hash(struct view body, char text[S3_HASH_TEXT_SIZE])
 
 /* ---- Signing ------------------------------------------------------------------------- */
 
-bool s3_signing_key(struct view secret, struct view day, struct view region,
-                    struct view service, struct s3_signing_key *ret_key)
+struct scheme {
+    const char *algorithm;
+    const char *key_start; /* before the secret */
+    const char *scope_end;
+};
+
+static const struct scheme schemes[] = {
+    [S3_SCHEME_AWS] = { "AWS4-HMAC-SHA256", "AWS4", "aws4_request" },
+    [S3_SCHEME_GOOGLE] = { "GOOG4-HMAC-SHA256", "GOOG4", "goog4_request" },
+};
+
+#define KEY_START_MAX 5
+
+bool s3_signing_key(enum s3_scheme scheme, struct view secret, struct view day,
+                    struct view region, struct view service, struct s3_signing_key *ret_key)
 {
-    char first[4 + 256] = "AWS4";
+    struct view start = view_of(schemes[scheme].key_start);
+    char first[KEY_START_MAX + 256];
     unsigned char *bytes = ret_key->bytes;
-    if (secret.size > sizeof first - 4)
+    if (secret.size > sizeof first - KEY_START_MAX)
         return false;
-    memcpy(first + 4, secret.data, secret.size);
-    bool ok = hmac_sha256((struct view){ first, 4 + secret.size }, day, bytes) &&
+    memcpy(first, start.data, start.size);
+    memcpy(first + start.size, secret.data, secret.size);
+    bool ok = hmac_sha256((struct view){ first, start.size + secret.size }, day, bytes) &&
               hmac_sha256(digest_view(bytes), region, bytes) &&
               hmac_sha256(digest_view(bytes), service, bytes) &&
-              hmac_sha256(digest_view(bytes), VIEW("aws4_request"), bytes);
+              hmac_sha256(digest_view(bytes), view_of(schemes[scheme].scope_end), bytes);
     explicit_bzero(first, sizeof first);
     return ok;
 }
@@ -111,7 +126,8 @@ static void append_scope(struct buffer *to, const struct s3_signing *signing)
     buffer_append(to, signing->region);
     buffer_append_byte(to, '/');
     buffer_append(to, signing->service);
-    buffer_append(to, VIEW("/aws4_request"));
+    buffer_append_byte(to, '/');
+    buffer_append(to, view_of(schemes[signing->scheme].scope_end));
 }
 
 static bool string_to_sign(const struct s3_signing *signing, struct buffer *to)
@@ -121,7 +137,8 @@ static bool string_to_sign(const struct s3_signing *signing, struct buffer *to)
     bool ok = buffer_reserve(&canonical, 2048) && s3_canonical_request(signing, &canonical);
     s3_payload_hash(buffer_view(&canonical), hash);
     buffer_release(&canonical);
-    buffer_append(to, VIEW("AWS4-HMAC-SHA256\n"));
+    buffer_append(to, view_of(schemes[signing->scheme].algorithm));
+    buffer_append_byte(to, '\n');
     buffer_append(to, signing->date);
     buffer_append_byte(to, '\n');
     append_scope(to, signing);
@@ -143,7 +160,8 @@ bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
         return false;
     hex_encode(digest, sizeof digest, signature);
     http_sort_pairs(signing->headers, signing->header_count, sorted);
-    buffer_append(to, VIEW("AWS4-HMAC-SHA256 Credential="));
+    buffer_append(to, view_of(schemes[signing->scheme].algorithm));
+    buffer_append(to, VIEW(" Credential="));
     buffer_append(to, signing->access_key);
     buffer_append_byte(to, '/');
     append_scope(to, signing);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sign.h: AWS Signature Version 4, as pure functions of text: no network, no clock.
+/* sign.h: AWS Signature Version 4, as pure functions of text: no network, no clock. Google signs in
+ * the same way, with other constants.
  *
  * The signed path and query must be exactly the bytes that are sent. So each is encoded once, here,
  * and the same bytes are signed and sent. */
@@ -23,8 +24,11 @@
 #define S3_DAY_SIZE  8
 void s3_date_text(struct wall_time now, char text[S3_DATE_SIZE + 1]);
 
-/* One request to sign. All its headers are signed; they must include `host` and `x-amz-date`,
- * in any order. */
+/* Whose constants a signature contains. */
+enum s3_scheme { S3_SCHEME_AWS, S3_SCHEME_GOOGLE };
+
+/* One request to sign. All its headers are signed; they must include `host` and `x-amz-date` (for
+ * Google `x-goog-date`), in any order. */
 struct s3_signing {
     struct view method;
     struct view path;  /* as http_encode made it */
@@ -36,6 +40,7 @@ struct s3_signing {
     struct view region;
     struct view service;
     struct view access_key;
+    enum s3_scheme scheme;
 };
 
 /* Derived from the secret for one day, region and service. It is cached, because it takes four
@@ -44,8 +49,8 @@ struct s3_signing_key {
     unsigned char bytes[SHA256_SIZE];
 };
 
-bool s3_signing_key(struct view secret, struct view day, struct view region,
-                    struct view service, struct s3_signing_key *ret_key);
+bool s3_signing_key(enum s3_scheme scheme, struct view secret, struct view day,
+                    struct view region, struct view service, struct s3_signing_key *ret_key);
 
 /* The canonical request, exactly as the service computes it. */
 bool s3_canonical_request(const struct s3_signing *signing, struct buffer *to);

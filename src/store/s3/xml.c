@@ -13,7 +13,8 @@
 
 struct listing {
     struct remote_page *page;
-    bool encoded; /* names are percent-encoded; the element may follow them */
+    const char *version; /* the name of the element with an object's version */
+    bool encoded;        /* names are percent-encoded; the element may follow them */
     bool truncation_known;
     struct list_entry entry;
 };
@@ -32,7 +33,7 @@ static void listing_add_entry(struct xml_parse *parse, bool is_prefix)
     struct listing *listing = parse->argument;
     struct remote_page *page = listing->page;
     if (!listing->entry.key.data || (!is_prefix && listing->entry.info.etag.size == 0))
-        xml_stop(parse, "an entry lacks its key or its ETag");
+        xml_stop(parse, "an entry lacks its key or its version");
     else if (page->count == page->max)
         xml_stop(parse, "it has more entries than requested");
     else {
@@ -59,14 +60,14 @@ static void listing_object_field(struct xml_parse *parse)
     bool good = true;
     if (strcmp(name, "Key") == 0)
         listing_key(parse);
-    else if (strcmp(name, "ETag") == 0)
+    else if (strcmp(name, listing->version) == 0)
         good = etag_set(&info->etag, http_unquoted(text));
     else if (strcmp(name, "Size") == 0)
         good = parse_u64(text, OBJECT_BYTES_MAX, &info->size, &error) == HF_OK;
     else if (strcmp(name, "LastModified") == 0)
         good = parse_time(text, &info->modified, &error) == HF_OK;
     if (!good)
-        xml_stop(parse, "an entry has an unreadable ETag, size or time");
+        xml_stop(parse, "an entry has an unreadable version, size or time");
 }
 
 static void listing_closing(struct xml_parse *parse)
@@ -119,7 +120,7 @@ static enum hf_status listing_parse(struct view xml, struct listing *listing,
     struct xml_parse parse = { .opened = listing_opened,
                                .closing = listing_closing,
                                .argument = listing };
-    *listing = (struct listing){ .page = listing->page };
+    *listing = (struct listing){ .page = listing->page, .version = listing->version };
     listing->page->count = 0;
     listing->page->truncated = false;
     return xml_parse_document(&parse, xml, error);
@@ -147,9 +148,10 @@ static enum hf_status listing_repaired(struct view xml, struct listing *listing,
     return error->status;
 }
 
-enum hf_status s3_xml_listing(struct view xml, struct remote_page *page, struct hf_error *error)
+enum hf_status s3_xml_listing(struct view xml, const char *version, struct remote_page *page,
+                              struct hf_error *error)
 {
-    struct listing listing = { .page = page };
+    struct listing listing = { .page = page, .version = version };
     if (listing_parse(xml, &listing, error) != HF_OK &&
         listing_repaired(xml, &listing, error) != HF_OK)
         return error->status;

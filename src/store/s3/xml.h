@@ -5,8 +5,9 @@
 
 #include "store/remote/page.h"
 
-/* Fills in a page of names. */
-enum hf_status s3_xml_listing(struct view xml, struct remote_page *page,
+/* Fills in a page of names. `version` is the name of the element with an object's version: ETag, or
+ * Generation at Google. */
+enum hf_status s3_xml_listing(struct view xml, const char *version, struct remote_page *page,
                               struct hf_error *error);
 
 /* Reads the reply to a multi-object delete in quiet mode. Calls `failed` for each key that was
