@@ -382,10 +382,10 @@ def _(s):
     equal((watcher.communicate(timeout=60)[1], watcher.returncode), (b"", 0))
 
 
-@it("the README's worked example works as typed", DIR)
+@it("the guide's worked example works as typed", DIR)
 def _(s):
-    readme = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "README.md")
-    with open(readme, encoding="utf-8") as source:
+    guide = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "guide.md")
+    with open(guide, encoding="utf-8") as source:
         section = source.read().split("\n## Compaction\n")[1].split("\n## ")[0]
     lines = re.findall(r"^    (holdfast compact .*)$", section, re.M)
     equal(len(lines), 8, lines)

@@ -747,10 +747,10 @@ def _(s):
     true(re.search(r"records +2 in shards, as of (\S+ ago|just now)\n", text), text)
 
 
-@it("the README's worked example works as typed")
+@it("the guide's worked example works as typed")
 def _(s):
-    readme = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "README.md")
-    with open(readme, encoding="utf-8") as source:
+    guide = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "guide.md")
+    with open(guide, encoding="utf-8") as source:
         section = source.read().split("\n## Indexes\n")[1].split("\n## ")[0]
     lines = re.findall(r"^    (holdfast index .*|printf .*)$", section, re.M)
     true(len(lines) > 5, lines)

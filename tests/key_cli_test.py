@@ -627,10 +627,10 @@ def _(s):
     true(json.loads(s.out("sweep", "status", "--json"))["total"]["runs"] >= 1, "remembered")
 
 
-@it("the README's worked example works as typed")
+@it("the guide's worked example works as typed")
 def _(s):
-    readme = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "README.md")
-    with open(readme, encoding="utf-8") as source:
+    guide = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "guide.md")
+    with open(guide, encoding="utf-8") as source:
         section = source.read().split("\n## Keys and transactions\n")[1].split("\n## ")[0]
     lines = re.findall(r"^    (.*)$", section, re.M)
     true(len(lines) > 10, lines)

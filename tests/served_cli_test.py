@@ -90,7 +90,7 @@ NOT_SERVED = {
         "a run that is stopped at a cap says so, and the next goes on behind it": TABLES,
         "a lease that is over is cleared by a full sweep, and one that is not is left": TABLES,
         "the sweep that waits until there is nothing else to do ends by Ctrl-C, in order": IN_LINE,
-        "the README's worked example works as typed": TABLES,
+        "the guide's worked example works as typed": TABLES,
     },
 }
 

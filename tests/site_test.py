@@ -97,6 +97,15 @@ def check_markdown(site):
     tell(not wrong, "every link of a Markdown file leads to a file or heading", "\n".join(wrong))
 
 
+def check_readme():
+    """What a reader sees first is what it is and how to use it, not where to go."""
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        text = file.read()
+    first = re.search(r"(?<!!)\[[^\]]*\]\(", text)
+    lines = text[:first.start()].count("\n")
+    tell(lines >= 40, "a screen of README comes before its first link", f"{lines} lines")
+
+
 def check_sources():
     """Of docs/comparison.md: what is cited is listed, what is listed is cited, and each has an address."""
     with open(os.path.join(ROOT, "docs", "comparison.md"), encoding="utf-8") as file:
@@ -116,6 +125,7 @@ def main():
         check_site(site, os.path.join(folder, "site"))
         check_markdown(site)
         check_sources()
+        check_readme()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return end()

@@ -32,6 +32,7 @@ PARTS = [
         ("start/python.md", "A lock in Python"),
         ("start/compaction.md", "Compact a bucket"),
         ("start/indexes.md", "An index"),
+        ("guide.md", "The guide"),
     ]),
     ("Concepts", [
         ("concepts/lease.md", "What a lease promises"),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""readme_test.py: README.md and the pages of docs/start typed into a terminal, from top to bottom, as they
+"""readme_test.py: README.md, docs/guide.md and the pages of docs/start typed into a terminal, from top to bottom, as they
 stand.
 
 Every shell block is read from the file and typed, line by line, into a bash in a tmux of a fixed size, in
-a fresh home folder without credentials: one for README, and one for all pages of docs/start. What the
+a fresh home folder without credentials: one for README and the guide, and one for docs/start. What the
 screen shows after each line must be what tests/newcomer/readme.screens keeps of it; --write keeps what it
 shows now. On a page of docs/start, a block of C or Python is saved under the name in its first line, a
 crontab is run as cron would do it, and each line of a block of text must have been on a screen of the
@@ -56,8 +56,8 @@ INSTEAD = {
 SUBSTITUTES = {"s3://bucket/prefix": "sqlite:~/PAGE.db", "sqlite:/srv/jobs.db": "sqlite:~/PAGE.db",
                "/usr/local/bin/holdfast": "~/usr/local/bin/holdfast"}
 # What goes on until it is stopped: Ctrl-C is typed once the screen shows this, or a line of this command's.
-UNTIL = {"README: holdfast compact watch": "waiting until it exists",
-         "README: holdfast elect run": "scheduling",
+UNTIL = {"guide: holdfast compact watch": "waiting until it exists",
+         "guide: holdfast elect run": "scheduling",
          "compaction: holdfast compact watch": ("holdfast compact status", "1 present")}
 
 # What a newcomer has before: README's own names.
@@ -91,11 +91,11 @@ def blocks_of(text):
 
 
 class Page:
-    """README, or a page of docs/start: what to do, step by step."""
+    """README, the guide, or a page of docs/start: what to do, step by step."""
 
     def __init__(self, name):
         self.name = name
-        self.path = "README.md" if name == "README" else f"docs/start/{name}.md"
+        self.path = {"README": "README.md", "guide": "docs/guide.md"}.get(name, f"docs/start/{name}.md")
         self.steps = []  # ("type", key of the screen, line, text to stop at), ("save", file, text), ("expect", lines)
         self.used = set()  # of the tables
         with open(os.path.join(SOURCE, self.path), encoding="utf-8") as file:
@@ -150,7 +150,7 @@ class Page:
 
 def read_pages():
     """Complains of tables that name what no page has."""
-    pages = [Page(name) for name in ("README", *START)]
+    pages = [Page(name) for name in ("README", "guide", *START)]
     stale = {*NOT_TYPED, *INSTEAD, *UNTIL, *SUBSTITUTES}.difference(*(page.used for page in pages))
     tell(not stale, "the tables name only what the pages have", str(stale or ""))
     known = {name.removesuffix(".md") for name in os.listdir(os.path.join(SOURCE, "docs/start"))}
@@ -316,7 +316,7 @@ def visit(pages):
 def main():
     pages = read_pages()
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        parts = list(pool.map(visit, (pages[:1], pages[1:])))
+        parts = list(pool.map(visit, (pages[:2], pages[2:])))
     shown = {**parts[0], **parts[1]}
     if sys.argv[1:] == ["--write"]:
         with open(SCREENS, "w", encoding="utf-8") as file:
@@ -325,7 +325,7 @@ def main():
     kept = kept_screens()
     for key, screen in shown.items():
         good = kept.get(key) == screen
-        tell(good, f"{'README' if key in parts[0] else 'docs/start'}: {key.partition(' #')[0].rstrip().replace('#', '')}",
+        tell(good, f"{'' if ': ' in key else 'README: '}{key.partition(' #')[0].rstrip().replace('#', '')}",
              "" if good else f"the screen shows\n{screen}\nand is to show\n{kept.get(key)}")
     tell(set(kept) == set(shown), "no screen is kept of a line that no page has",
          str(set(kept) ^ set(shown) or ""))
