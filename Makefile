@@ -60,6 +60,7 @@ test: setup-test $(TEST_BUILDS) ## every test that a change must pass (15 min): 
 		build-asan:asan:$(SANITIZED_FACTOR) build-tsan:tsan:$(SANITIZED_FACTOR)
 
 full: setup-test $(TEST_BUILDS) build-clang/build.ninja ## test, plus the long versions of the tests (75 min)
+	@sh tools/setup.sh full
 	$(RUN) --budget=full build-gcc:check,test,full build-clang:check,test,-source \
 		build-asan:asan,check,test,-source:$(SANITIZED_FACTOR) build-tsan:tsan:$(SANITIZED_FACTOR)
 	$(MAKE) mutants

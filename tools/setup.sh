@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# setup.sh [--check] build|test|bench|cross : installs the missing Debian 12 packages of a tier.
+# setup.sh [--check] build|test|full|bench|cross : installs the missing Debian 12 packages of a tier.
 #
 # It asks no questions, and does nothing when all packages are installed. When it may not install
 # (not root, and sudo needs a password) it prints the command to type and fails. It needs only a
@@ -13,6 +13,7 @@ test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutil
 	g++ zsh fish tmux procps strace groff-base mold gcovr valgrind e2fsprogs spin mount curl iproute2 mawk zstd python3-jsonschema abigail-tools ceph-mon ceph-osd radosgw ceph-common libhttp-parser-dev openssl
 	prometheus python3-prometheus-client chromium pngquant cmark-gfm
 	python3-pytest python3-build python3-setuptools python3-wheel python3-pip python3-venv mypy"
+full="$test golang-go"
 # What benchmarks compare with. A service that the installation starts is not used by them.
 bench="redis-server etcd-server etcd-client zookeeper postgresql-15"
 cross="gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu qemu-user-static"
@@ -26,10 +27,11 @@ fi
 case "${1:-}" in
 build) wanted=$build ;;
 test) wanted=$test ;;
+full) wanted=$full ;;
 bench) wanted=$bench ;;
 cross) wanted=$cross ;;
 *)
-	echo "usage: setup.sh [--check] build|test|bench|cross" >&2
+	echo "usage: setup.sh [--check] build|test|full|bench|cross" >&2
 	exit 2
 	;;
 esac
