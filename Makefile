@@ -34,7 +34,7 @@ TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninj
 
 .DEFAULT_GOAL := all
 .PHONY: all abi api-docs help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
-	format clean screenshots docs setup setup-test needs
+	deb format clean screenshots docs setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
 	ninja -C build
@@ -61,6 +61,7 @@ test: setup-test $(TEST_BUILDS) ## every test that a change must pass (15 min): 
 
 full: setup-test $(TEST_BUILDS) build-clang/build.ninja ## test, plus the long versions of the tests (75 min)
 	@sh tools/setup.sh full
+	@sh tools/setup.sh release
 	$(RUN) --budget=full build-gcc:check,test,full build-clang:check,test,-source \
 		build-asan:asan,check,test,-source:$(SANITIZED_FACTOR) build-tsan:tsan:$(SANITIZED_FACTOR)
 	$(MAKE) mutants
@@ -129,6 +130,9 @@ docs: setup-test build-gcc/build.ninja ## the documents as a site, in build-docs
 
 amd64: ## build for amd64 and run unit tests under qemu
 	sh tools/amd64.sh
+
+deb: ## build the Debian packages into build-deb, and check them with lintian (3 min)
+	sh tools/deb.sh
 
 format: setup-test ## clang-format all C files
 	sh tools/c-files.sh | xargs clang-format -i

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# setup.sh [--check] build|test|full|bench|cross : installs the missing Debian 12 packages of a tier.
+# setup.sh [--check] build|test|full|bench|release|cross : installs the missing Debian 12 packages of a tier.
 #
 # It asks no questions, and does nothing when all packages are installed. When it may not install
 # (not root, and sudo needs a password) it prints the command to type and fails. It needs only a
@@ -16,6 +16,9 @@ test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutil
 full="$test golang-go"
 # What benchmarks compare with. A service that the installation starts is not used by them.
 bench="redis-server etcd-server etcd-client zookeeper postgresql-15"
+# What makes packages of a release, and tests them.
+release="$build build-essential debhelper dh-python pybuild-plugin-pyproject python3-all python3-setuptools python3-wheel
+	lintian debootstrap"
 cross="gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu qemu-user-static"
 
 # --check installs nothing: it prints the command to type, and fails.
@@ -29,9 +32,10 @@ build) wanted=$build ;;
 test) wanted=$test ;;
 full) wanted=$full ;;
 bench) wanted=$bench ;;
+release) wanted=$release ;;
 cross) wanted=$cross ;;
 *)
-	echo "usage: setup.sh [--check] build|test|full|bench|cross" >&2
+	echo "usage: setup.sh [--check] build|test|full|bench|release|cross" >&2
 	exit 2
 	;;
 esac
