@@ -47,6 +47,7 @@ PARTS = [
         ("operate/monitoring.md", "Monitoring and alerts"),
         ("recovery.md", "Recovery"),
         ("security.md", "Security"),
+        ("packages.md", "Packages"),
     ]),
     ("Reference", [
         ("commands", "Commands"),
