@@ -113,7 +113,7 @@ def with_later(objects):
     changed = {}
     for key, data in objects.items():
         try:
-            document = json.loads(data)
+            document = json.loads(cases.unsealed(data))
         except ValueError:
             document = None
         if isinstance(document, dict):

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#define NONCE VIEW("0123456789abcdef0123456789abcdef")
+#define NONCE VIEW("0123456789abcdef")
 
 static struct fence_stamp stamp_of(uint64_t token, const char *session, uint64_t seq)
 {

@@ -372,7 +372,7 @@ def mutations(data, number):
     yield "noise", random.Random(number).randbytes(5000)
     yield "much of nothing", b" " * (17 * MIB)
     try:
-        document = json.loads(data)
+        document = json.loads(cases.unsealed(data))
     except ValueError:
         yield "behind it noise", data + b"\x00\xff\x1f\x1e\n"
         return

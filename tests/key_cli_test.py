@@ -437,7 +437,7 @@ def _(s):
 @it("a state that cannot be read is kept aside by who writes it anew", DIR)
 def _(s):
     update(s, "k", b"1", "--take")
-    damaged = s.get("default/meta/k.json").replace(b'"size":1', b'"size":2')
+    damaged = cases.unsealed(s.get("default/meta/k.json")).replace(b'"size":1', b'"size":2')
     put(s, "default/meta/k.json", damaged)
     for words in (("get", "k"), ("describe", "k"), ("ls",)):
         true("'holdfast key update --take'" in fails(s, "CORRUPT", "key", *words), words)
@@ -471,7 +471,7 @@ def _(s):
     txn = begin(s)
     lease = acquire(s, "k", "--txn", txn)["lease"]
     staged = update(s, "k", b"newer", "--txn", txn, "--lease", lease)
-    record = s.get(f".txn-decisions/m/{txn}")
+    record = cases.unsealed(s.get(f".txn-decisions/m/{txn}"))
     equal(s.lines("key", "ls")[0]["version"], 1)
     put(s, f".txn-decisions/m/{txn}", record.replace(b'"pending"', b'"commit"'))
     row = s.lines("key", "ls")[0]
@@ -517,7 +517,7 @@ def _(s):
     record = s.get(f".txn-decisions/m/{txn}")
     fails(s, "MISMATCH", "txn", "rollback", "--damaged", txn)
     equal(s.get(f".txn-decisions/m/{txn}"), record)
-    later = record.replace(b"holdfast.txn/1", b"holdfast.txn/2")
+    later = cases.unsealed(record).replace(b"holdfast.txn/1", b"holdfast.txn/2")
     put(s, f".txn-decisions/m/{txn}", later)
     fails(s, "UNSUPPORTED", "txn", "rollback", "--damaged", txn)
     equal(s.get(f".txn-decisions/m/{txn}"), later)

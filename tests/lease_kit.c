@@ -141,7 +141,8 @@ enum hf_status kit_barrier(struct lease_table *table, struct table_op *op,
 struct buffer kit_encode(const struct lease_table *table)
 {
     struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
-    assert_true(table_encode(table, fresh_nonce(), &text));
+    /* Tests change the text, so it has no checksum, like that of an earlier version. */
+    assert_true(table_encode(table, view_first(fresh_nonce(), KIT_WRITE_SIZE), &text));
     return text;
 }
 

@@ -52,7 +52,9 @@ enum hf_status kit_barrier(struct lease_table *table, struct table_op *op,
 struct lease_table *kit_reload(struct lease_table *table, int64_t arrived_ms);
 struct lease_table *kit_reload_afresh(struct lease_table *table, int64_t arrived_ms);
 
-/* The document as text. The caller frees it with buffer_release. */
+/* The document as text, without a checksum, so that a test may change it. The caller frees it with
+ * buffer_release. */
+#define KIT_WRITE_SIZE ((size_t)NONCE_SIZE - 1)
 struct buffer kit_encode(const struct lease_table *table);
 
 const struct lease *kit_lease(const struct lease_table *table, const char *id);

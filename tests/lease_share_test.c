@@ -98,7 +98,7 @@ static void changes_of_one_are_not_seen_in_the_other(void **state)
     table_check(table);
     assert_int_equal(table->waiter_count, 10);
     assert_true(table_encode(table, VIEW("n"), &again));
-    assert_int_equal(again.size, text.size - NONCE_SIZE + 1);
+    assert_int_equal(again.size, text.size - KIT_WRITE_SIZE + 1);
     table_free(other);
     table_check(table);
     table_free(table);

@@ -4,6 +4,7 @@
  * Tokens and the epoch must only increase. If the damage can be detected, no node may be granted a
  * lock that another node still believes it holds. */
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/rule.h"
@@ -38,16 +39,17 @@ static const char *const tables[] = { "default/meta/door.json", "default/meta/bo
 #define HUGE_BYTES           ((size_t)8 * 1024 * 1024 + 1)
 
 /* The kinds of damage to a table. */
-#define HARM_TABLE(ROW)                    \
-    ROW(GARBAGE, "is overwritten")         \
-    ROW(CUT_SHORT, "is cut short")         \
-    ROW(EMPTIED, "is emptied")             \
-    ROW(WRONG_TYPES, "gets wrong types")   \
-    ROW(TOKENLESS, "loses its next token") \
-    ROW(HUGE, "is bloated")                \
-    ROW(FOREIGN, "is another program's")   \
-    ROW(PURGED, "is purged")               \
-    ROW(EPOCH_LOST, "loses its epoch document, or the copy")
+#define HARM_TABLE(ROW)                                      \
+    ROW(GARBAGE, "is overwritten")                           \
+    ROW(CUT_SHORT, "is cut short")                           \
+    ROW(EMPTIED, "is emptied")                               \
+    ROW(WRONG_TYPES, "gets wrong types")                     \
+    ROW(TOKENLESS, "loses its next token")                   \
+    ROW(HUGE, "is bloated")                                  \
+    ROW(FOREIGN, "is another program's")                     \
+    ROW(PURGED, "is purged")                                 \
+    ROW(EPOCH_LOST, "loses its epoch document, or the copy") \
+    ROW(BIT_FLIPPED, "has a bit that changed")
 
 #define HARM_ENUM_(name, text) HARM_##name,
 enum harm { HARM_TABLE(HARM_ENUM_) HARM_COUNT };
@@ -202,6 +204,18 @@ static void cut_short(struct epochs *epochs, struct view key, struct view before
     free(copy);
 }
 
+/* Most of these tables can still be parsed, and only their checksum shows the damage. */
+static void flip_bit(struct epochs *epochs, struct view key, struct view before)
+{
+    char *copy = malloc(before.size);
+    check(copy);
+    memcpy(copy, before.data, before.size);
+    uint64_t bit = prng_below(&epochs->prng, 8 * before.size);
+    copy[bit / 8] = (char)(copy[bit / 8] ^ 1 << bit % 8);
+    harm_with(epochs, key, copy, (int)before.size, DAMAGE_VISIBLE);
+    free(copy);
+}
+
 static void bloat(struct epochs *epochs, struct view key)
 {
     char *body = malloc(HUGE_BYTES);
@@ -244,6 +258,7 @@ static void harm(struct epochs *epochs, size_t wish, enum harm harm, struct view
         checker_damage(lock_work_checker(epochs->work), key, (struct view){ 0 }, DAMAGE_HIDDEN);
         return;
     case HARM_EPOCH_LOST: lose_epoch(epochs); return;
+    case HARM_BIT_FLIPPED: flip_bit(epochs, key, before); return;
     case HARM_COUNT:
     default: check_unreachable();
     }
@@ -261,6 +276,7 @@ static bool may_harm(const struct epochs *epochs, enum harm harm, struct view be
     switch (harm) {
     case HARM_HUGE: return !epochs->bloated && epochs->serial % 16 == 7;
     case HARM_CUT_SHORT: return before.size > 8;
+    case HARM_BIT_FLIPPED: return checksum_check(before) == CHECKSUM_RIGHT;
     case HARM_PURGED: /* not while a copy of a write is in flight: a sweeper waits for D */
         return !net_repeats_write(epochs->run->net) && traits.delete_conditional &&
                before.data && peek_epoch(epochs, COPY, &epoch) &&

@@ -100,6 +100,7 @@
     ROW(LIMIT_OUTLIVES_ITS_LEASES, "epochs", "drops a limit while leases can be that long")    \
     ROW(DAMAGE_RAISES_EPOCH, "epochs", "replaces a damaged table without raising the epoch")   \
     ROW(DAMAGE_IS_MARKED, "epochs", "replaces damage that may come again, by its ETag")        \
+    ROW(CHECKSUM_IS_COMPARED, "epochs", "uses a table whose checksum is wrong")                \
     ROW(ADOPTION_RAISES_EPOCH, "epochs",                                                       \
         "adopts another program's table without raising the epoch")                            \
     ROW(PURGE_RAISES_EPOCH, "epochs", "purges a table without raising the epoch")              \

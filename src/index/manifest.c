@@ -4,6 +4,7 @@
 #include "index/manifest.h"
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/evidence.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -169,6 +170,8 @@ static enum hf_status read_manifest(struct view text, struct manifest *manifest,
     struct hf_error why;
     bool rows = false;
     manifest->unknown = BUFFER_INIT(UNKNOWN_BYTES_MAX);
+    if (checksum_check(text) == CHECKSUM_WRONG)
+        return error_set(error, HF_CORRUPT, CHECKSUM_MISTAKE);
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
         if (view_equal(name, VIEW("format"))) {
             json_take_plain(&reader, &format);
@@ -222,10 +225,10 @@ static bool manifest_encode(const void *body, struct view nonce, struct buffer *
         records += manifest->rows[i].records;
         bytes += manifest->rows[i].bytes;
     }
-    buffer_print(text, "{\"format\":\"" MANIFEST_FORMAT "\",\"write\":\"%.*s\",",
-                 VIEW_ARGS(nonce));
+    buffer_append(text, VIEW("{\"format\":\"" MANIFEST_FORMAT "\",\"write\":"));
+    checksum_append_write(text, nonce);
     buffer_print(text,
-                 "\"written_at\":\"%s\",\"records\":", time_text(manifest->written_at, at));
+                 ",\"written_at\":\"%s\",\"records\":", time_text(manifest->written_at, at));
     buffer_append_u64(text, records);
     buffer_append(text, VIEW(",\"bytes\":"));
     buffer_append_u64(text, bytes);
@@ -248,7 +251,8 @@ static bool manifest_encode(const void *body, struct view nonce, struct buffer *
     buffer_append_byte(text, '}');
     write_deletion_counts(manifest, text);
     buffer_append(text, buffer_view(&manifest->unknown));
-    return buffer_append(text, VIEW("}\n"));
+    buffer_append(text, VIEW("}\n"));
+    return checksum_finish(text);
 }
 
 /* ---- Reading and writing ------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "index/schema.h"
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/nearest.h"
@@ -286,7 +287,7 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
     bool later = schema->has_zone || schema->deletes || schema->dropped || schema->plain;
     buffer_print(text,
                  "{\"format\":\"%s\",\"write\":", later ? INDEX_FORMAT_LATER : INDEX_FORMAT);
-    json_write_string(text, nonce);
+    checksum_append_write(text, nonce);
     buffer_print(text,
                  ",\"digits\":%u,\"foreign\":%s,\"key\":\"%s\",\"time\":\"%s\",\"fields\":[",
                  schema->digits, schema->foreign ? "true" : "false",
@@ -308,7 +309,8 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
         buffer_print(text, ",\"dropped\":\"%s\"%s", stamp_text(schema->dropped_at, stamp),
                      schema->emptied ? ",\"emptied\":true" : "");
     buffer_append(text, unknown);
-    return buffer_append(text, VIEW("}\n"));
+    buffer_append(text, VIEW("}\n"));
+    return checksum_finish(text);
 }
 
 /* The members as text. They are parsed only once the format is known, because a newer format may
@@ -441,6 +443,8 @@ enum hf_status schema_decode(struct view text, struct schema *ret_schema,
     struct json_reader reader = json_read(text);
     struct parts parts = { .digits = 0 };
     struct view name;
+    if (checksum_check(text) == CHECKSUM_WRONG)
+        return error_set(error, HF_CORRUPT, "index.json is damaged: " CHECKSUM_MISTAKE);
     for (json_enter_object(&reader); json_next_member(&reader, &name);)
         read_part(&reader, name, &parts);
     bool readable = json_end(&reader);

@@ -4,6 +4,7 @@
 #include "key/record.h"
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/mutant.h"
@@ -136,7 +137,9 @@ static bool is_decided(const struct txn_record *record)
 
 bool record_encode(const struct txn_record *record, struct view nonce, struct buffer *text)
 {
-    write_plain(text, VIEW("{\"format\":\"" LAYOUT_TXN_FORMAT "\",\"id\":\""), record->id);
+    buffer_append(text, VIEW("{\"format\":\"" LAYOUT_TXN_FORMAT "\",\"write\":"));
+    checksum_append_write(text, nonce);
+    write_plain(text, VIEW(",\"id\":\""), record->id);
     write_plain(text, VIEW(",\"state\":\""), txn_state_name(record->state));
     if (record->owner[0]) {
         write_plain(text, VIEW(",\"owner\":\""), record->owner);
@@ -159,10 +162,8 @@ bool record_encode(const struct txn_record *record, struct view nonce, struct bu
     if (record->key_count > 0)
         buffer_append_byte(text, ']');
     buffer_append(text, buffer_view(&record->unknown));
-    buffer_append(text, VIEW(",\"write\":\""));
-    buffer_append(text, nonce);
-    buffer_append(text, VIEW("\"}\n"));
-    return !text->failed;
+    buffer_append(text, VIEW("}\n"));
+    return checksum_finish(text);
 }
 
 static bool take_record_id(struct json_reader *reader, size_t size, char *ret_text)
@@ -306,6 +307,9 @@ enum hf_status record_decode(struct view text, struct txn_record *ret_record,
     struct txn_record record = { .unknown = BUFFER_INIT(RECORD_BYTES_MAX) };
     struct json_reader reader = json_read(text);
     struct view name, format = VIEW("");
+    if (checksum_check(text) == CHECKSUM_WRONG)
+        return error_set(error, HF_CORRUPT,
+                         "the transaction record is damaged: " CHECKSUM_MISTAKE);
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
         if (view_equal(name, VIEW("format")))
             json_take_plain(&reader, &format);

@@ -6,6 +6,7 @@
 #include "lease/table.h"
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/json.h"
 #include "base/rule.h"
 #include "lease/table_inside.h"
@@ -78,9 +79,8 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
                              table->unknown_settings.size);
     buffer_append(text, VIEW("{\"format\":\"" TABLE_FORMAT "\",\"next_token\":"));
     buffer_append_u64(text, table->next_token);
-    buffer_append(text, VIEW(",\"write\":\""));
-    buffer_append(text, nonce);
-    buffer_append_byte(text, '"');
+    buffer_append(text, VIEW(",\"write\":"));
+    checksum_append_write(text, nonce);
     write_reserved(table, text);
     write_lease_settings(table, text);
     if (table->missed > 0)
@@ -109,7 +109,8 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
     }
     buffer_append_byte(text, ']');
     buffer_append(text, buffer_view(&table->unknown));
-    return buffer_append(text, VIEW("}\n"));
+    buffer_append(text, VIEW("}\n"));
+    return checksum_finish(text);
 }
 
 /* ---- The previous reading ------------------------------------------------------------ */
@@ -650,6 +651,8 @@ static enum hf_status decode_table(struct view text, struct mono_time arrived, b
     if (text.size > TABLE_BYTES_READ_MAX)
         return error_set(error, HF_CORRUPT, "not a lease table: %zu bytes are too many",
                          text.size);
+    if (checksum_check(text) == CHECKSUM_WRONG)
+        return error_set(error, HF_CORRUPT, "not a lease table: " CHECKSUM_MISTAKE);
     if (of_shard)
         settings.ttl_max = SHARD_TTL_MAX;
     d.table = table_new(&settings, 0, error);

@@ -5,6 +5,7 @@
 #include "lock/epoch_inside.h"
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/mutant.h"
@@ -135,6 +136,9 @@ static enum hf_status read_epoch_members(struct view bytes, struct epoch_body *b
     struct json_reader reader = json_read(bytes);
     struct view name, raw, format = VIEW(""), pair = VIEW("");
     const uint64_t none = EPOCH_MAX + 1;
+    if (checksum_check(bytes) == CHECKSUM_WRONG)
+        return error_set(error, HF_CORRUPT,
+                         "the epoch document of the namespace is damaged: " CHECKSUM_MISTAKE);
     body->epoch = none;
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
         if (view_equal(name, VIEW("format")))
@@ -211,15 +215,17 @@ static bool epoch_encode(const void *argument, struct view nonce, struct buffer 
     if (body->blank)
         return buffer_print(text, "{ \"format\": \"%s\", \"blank\": \"%.*s\" }\n",
                             LAYOUT_EPOCH_FORMAT, VIEW_ARGS(nonce));
-    buffer_print(text, "{ \"format\": \"%s\", \"epoch\": %" PRIu64 ", \"write\": \"%.*s\"",
-                 LAYOUT_EPOCH_FORMAT, body->epoch, VIEW_ARGS(nonce));
+    buffer_print(text, "{ \"format\": \"%s\", \"epoch\": %" PRIu64 ", \"write\": ",
+                 LAYOUT_EPOCH_FORMAT, body->epoch);
+    checksum_append_write(text, nonce);
     if (body->pair[0])
         buffer_print(text, ", \"pair\": \"%s\"", body->pair);
     if (body->fresh)
         buffer_append(text, VIEW(", \"fresh\": true"));
     if (body->limits.known)
         write_longest(body, text);
-    return buffer_print(text, "%.*s }\n", VIEW_ARGS(buffer_view(&body->unknown)));
+    buffer_print(text, "%.*s }\n", VIEW_ARGS(buffer_view(&body->unknown)));
+    return checksum_finish(text);
 }
 
 /* One read gets a third of the time that is left. If its reply is lost, there is time for

@@ -5,6 +5,7 @@
 #include "lock/fence.h"
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -219,6 +220,10 @@ enum hf_status fence_decode(struct view bytes, struct fence *ret_fence, struct h
 {
     if (!view_starts_with(bytes, FENCE_START))
         return error_set(error, HF_MISMATCH, "this is not a fenced object");
+    struct view line = view_first(bytes, view_find(bytes, '\n') + 1);
+    if (checksum_check(line) == CHECKSUM_WRONG)
+        return error_set(error, HF_CORRUPT,
+                         "the fence of the object is damaged: " CHECKSUM_MISTAKE);
     struct view version = view_from(bytes, FENCE_START.size);
     if (view_starts_with(version, FENCE_CURRENT) || view_starts_with(version, FENCE_OLD))
         return decode_ours(bytes, view_starts_with(version, FENCE_OLD), ret_fence, error);
@@ -281,6 +286,8 @@ bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *t
 {
     buffer_append(text, FENCE_START);
     buffer_append(text, is_version_1(fence) ? FENCE_OLD : FENCE_CURRENT);
+    buffer_append(text, VIEW(", \"write\": "));
+    checksum_append_write(text, nonce);
     if (fence->kind != FENCE_NONE)
         write_fence_stamp(fence, text);
     switch (fence->kind) {
@@ -293,7 +300,8 @@ bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *t
         break;
     }
     buffer_append(text, (struct view){ fence->unknown, fence->unknown_size });
-    buffer_print(text, ", \"write\": \"%.*s\" }\n", VIEW_ARGS(nonce));
+    buffer_append(text, VIEW(" }\n"));
+    checksum_finish(text);
     return fence->kind == FENCE_INLINE ? buffer_append(text, fence_text(fence)) : !text->failed;
 }
 

@@ -4,6 +4,7 @@
  * bucket whose formats this version does not know. */
 #include "store/bucket_inside.h"
 
+#include "base/checksum.h"
 #include "base/evidence.h"
 #include "base/json.h"
 #include "base/layout.h"
@@ -115,7 +116,9 @@ static const char *decode_members(struct format *format, struct view *ret_line,
 static enum hf_status decode_format(struct format *format, struct hf_error *error)
 {
     struct view line = VIEW(""), features = VIEW("");
-    const char *why = decode_members(format, &line, &features);
+    const char *why = checksum_check(buffer_view(&format->text)) == CHECKSUM_WRONG
+                          ? CHECKSUM_MISTAKE
+                          : decode_members(format, &line, &features);
     bool ours = view_equal(line, VIEW("\"" LAYOUT_BUCKET_FORMAT "\""));
     if (!ours && view_starts_with(line, VIEW("\"" FORMAT_FAMILY)))
         return error_set(
@@ -395,16 +398,25 @@ static struct view identity_of(struct store *store, struct buffer *space)
     return space->failed ? VIEW("") : buffer_view(space);
 }
 
+/* Begins the document, up to and including its features. On some stores equal bytes have equal
+ * ETags. The nonce ensures that an ETag names one write. */
+void bucket_begin_format(struct store *store, struct view features, enum feature_list to,
+                         const char *more, struct buffer *text)
+{
+    char nonce[NONCE_SIZE + 1];
+    env_random_hex(store->env, NONCE_SIZE, nonce);
+    buffer_print(text, "{ \"format\": \"%s\",\n  \"write\": ", LAYOUT_BUCKET_FORMAT);
+    checksum_append_write(text, view_of(nonce));
+    buffer_append(text, VIEW(",\n  \"features\": "));
+    bucket_write_features(features, to, more, text);
+}
+
 /* Ends the document and writes it, on condition that it is still the version that was read. */
 enum hf_status bucket_put_format(struct store *store, const struct format *format,
                                  struct buffer *text, struct hf_error *error)
 {
-    /* On some stores equal bytes have equal ETags. The nonce ensures that an ETag names one
-     * write. */
-    char nonce[NONCE_SIZE + 1];
-    env_random_hex(store->env, NONCE_SIZE, nonce);
-    buffer_print(text, ",\n  \"write\": \"%s\" }\n", nonce);
-    if (text->failed)
+    buffer_append(text, VIEW(" }\n"));
+    if (!checksum_finish(text))
         return error_set(error, HF_UNAVAILABLE, "%s would be too long", LAYOUT_BUCKET_KEY);
     struct put_call put = { .key = VIEW(LAYOUT_BUCKET_KEY),
                             .body = buffer_view(text),
@@ -423,8 +435,7 @@ static enum hf_status write_format(struct store *store, const struct format *for
 {
     struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
     outcome->at = format->now;
-    buffer_print(&text, "{ \"format\": \"%s\",\n  \"features\": ", LAYOUT_BUCKET_FORMAT);
-    bucket_write_features(format->features, COMPATIBLE, NULL, &text);
+    bucket_begin_format(store, format->features, COMPATIBLE, NULL, &text);
     bucket_keep_members(format, &text);
     bucket_write_placements(format, NULL, &text);
     buffer_print(&text, ",\n  \"verdicts\": [\n    ");

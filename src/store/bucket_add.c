@@ -95,9 +95,8 @@ static enum hf_status write_addition(struct store *store, const struct format *f
 {
     struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
     bool used = format->uses[added->feature];
-    buffer_print(&text, "{ \"format\": \"%s\",\n  \"features\": ", LAYOUT_BUCKET_FORMAT);
-    bucket_write_features(format->features, bucket_features[added->feature].list,
-                          used ? NULL : bucket_features[added->feature].name, &text);
+    bucket_begin_format(store, format->features, bucket_features[added->feature].list,
+                        used ? NULL : bucket_features[added->feature].name, &text);
     bucket_keep_members(format, &text);
     bucket_write_placements(format, added, &text);
     if (format->verdicts.size > 0)

@@ -51,6 +51,11 @@ enum hf_status bucket_check_features(struct store *store, const struct format *f
 /* Appends all members that none of our functions writes. */
 void bucket_keep_members(const struct format *format, struct buffer *text);
 
+/* Begins the document, with its features and, unless it is NULL, one more feature in the list
+ * `to`. */
+void bucket_begin_format(struct store *store, struct view features, enum feature_list to,
+                         const char *more, struct buffer *text);
+
 /* Ends the document and writes it, on condition that it is still the version that was read. */
 enum hf_status bucket_put_format(struct store *store, const struct format *format,
                                  struct buffer *text, struct hf_error *error);

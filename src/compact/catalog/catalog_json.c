@@ -3,6 +3,7 @@
  * entries. A document that breaks an invariant is refused as CORRUPT and never overwritten, because
  * every deletion depends on it. */
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/parse.h"
@@ -162,7 +163,8 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
     buffer_append(text, needs_format_2(catalog)
                             ? VIEW("{\"format\":\"" LAYOUT_CATALOG_FORMAT_2 "\"")
                             : VIEW("{\"format\":\"" LAYOUT_CATALOG_FORMAT "\""));
-    write_string(text, VIEW(",\"write\":"), nonce);
+    buffer_append(text, VIEW(",\"write\":"));
+    checksum_append_write(text, nonce);
     write_string(text, VIEW(",\"partition\":"), catalog->partition);
     if (catalog->parent.size > 0)
         write_string(text, VIEW(",\"parent\":"), catalog->parent);
@@ -194,7 +196,8 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
     if (catalog->merge_count > 0)
         write_merges(catalog, text);
     buffer_append(text, buffer_view(&inside->unknown));
-    return buffer_append(text, VIEW("}\n"));
+    buffer_append(text, VIEW("}\n"));
+    return checksum_finish(text);
 }
 
 /* ---- Decoding ------------------------------------------------------------------------ */
@@ -701,6 +704,8 @@ enum hf_status catalog_decode(struct view text, struct mono_time arrived,
 {
     if (text.size == 0 || text.size > CATALOG_BYTES_READ_MAX)
         return error_set(error, HF_CORRUPT, "not a catalog: it has %zu bytes", text.size);
+    if (checksum_check(text) == CHECKSUM_WRONG)
+        return error_set(error, HF_CORRUPT, "the catalog is damaged: " CHECKSUM_MISTAKE);
     struct catalog *catalog = catalog_blank();
     if (!catalog)
         return error_no_memory(error);

@@ -4,6 +4,7 @@
  * could delete while the other needs it. */
 #include "compact/catalog/prefixes.h"
 
+#include "base/checksum.h"
 #include "base/members.h"
 #include "base/rule.h"
 #include "base/utf8.h"
@@ -114,8 +115,8 @@ static const struct member_table prefix_table =
 
 bool prefix_list_encode(const struct prefix_list *list, struct view nonce, struct buffer *text)
 {
-    buffer_print(text, "{\"format\":\"" LAYOUT_ADOPTED_FORMAT "\",\"write\":\"%.*s\"",
-                 VIEW_ARGS(nonce));
+    buffer_append(text, VIEW("{\"format\":\"" LAYOUT_ADOPTED_FORMAT "\",\"write\":"));
+    checksum_append_write(text, nonce);
     buffer_append(text, VIEW(",\"prefixes\":["));
     for (size_t i = 0; i < list->count; i++) {
         buffer_append(text, i > 0 ? VIEW(",\n") : VIEW("\n"));
@@ -125,7 +126,8 @@ bool prefix_list_encode(const struct prefix_list *list, struct view nonce, struc
     }
     buffer_append(text, VIEW("]"));
     buffer_append(text, buffer_view(&list->unknown));
-    return buffer_append(text, VIEW("}\n"));
+    buffer_append(text, VIEW("}\n"));
+    return checksum_finish(text);
 }
 
 /* The paths are checked as when they are registered: if two overlapped, an object would have two
@@ -186,6 +188,8 @@ static bool read_prefix_list(struct prefix_list *list, struct json_reader *json,
 enum hf_status prefix_list_decode(struct view text, struct prefix_list **ret_list,
                                   struct hf_error *error)
 {
+    if (checksum_check(text) == CHECKSUM_WRONG)
+        return error_set(error, HF_CORRUPT, "%s: %s", LAYOUT_ADOPTED_KEY, CHECKSUM_MISTAKE);
     struct prefix_list *list = prefix_list_new();
     struct view copy = list ? arena_copy(&list->arena, text) : (struct view){ NULL, 0 };
     if (!copy.data || !buffer_reserve(&list->space, text.size + 1)) {
