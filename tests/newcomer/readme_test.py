@@ -41,6 +41,7 @@ START = ["install", "cron", "c", "python", "compaction", "indexes"]  # the pages
 NOT_TYPED = {
     "apt-get install": "a test installs no packages on the machine that runs it",
     "make setup": "the same",
+    "git clone": "the source tree is there",
     "make demo": "takes minutes and installs packages; tests/compact_chaos_test.py does the same",
     "struct hf_client": "C, all of the block: install_test.py and examples/ compile and run it",
     "import holdfast": "Python, all of the block: bindings/python/tests/test_docs.py runs it",
@@ -49,11 +50,12 @@ NOT_TYPED = {
 INSTEAD = {
     # Of what is built already, within seconds, and not over the machine's own.
     "make install": f"DESTDIR=~ meson install -C {BUILD} --no-rebuild > install.log",
-    # The wheel is built and installed by bindings/python/tests.
-    "pip install": f"export PYTHONPATH={SOURCE}/bindings/python PYTHONDONTWRITEBYTECODE=1",
+    # The terminal is not in the source tree.
+    "export PYTHONPATH": f"export PYTHONPATH={SOURCE}/bindings/python PYTHONDONTWRITEBYTECODE=1",
 }
-# There is no bucket: two hosts with a real one are in two_hosts_test.py. Each page has a store of its own.
-SUBSTITUTES = {"s3://bucket/prefix": "sqlite:~/PAGE.db", "sqlite:/srv/jobs.db": "sqlite:~/PAGE.db",
+# There is no bucket: two hosts with a real one are in two_hosts_test.py. All pages use one store, as a reader
+# does who tries one after the other.
+SUBSTITUTES = {"s3://bucket/prefix": "sqlite:~/jobs.db", "sqlite:/srv/jobs.db": "sqlite:~/jobs.db",
                "/usr/local/bin/holdfast": "~/usr/local/bin/holdfast"}
 # What goes on until it is stopped: Ctrl-C is typed once the screen shows this, or a line of this command's.
 UNTIL = {"guide: holdfast compact watch": "waiting until it exists",
@@ -123,7 +125,7 @@ class Page:
         for word, instead in SUBSTITUTES.items():
             if word in line:
                 self.used.add(word)
-                line = line.replace(word, instead.replace("PAGE", self.name))
+                line = line.replace(word, instead)
         return line
 
     def add_line(self, line):
@@ -164,7 +166,6 @@ class Terminal:
 
     def __init__(self, home):
         self.home = home
-        self.page = None  # the one that is being typed
         self.socket = os.path.join(home, ".tmux")
         self.env = {"HOME": home, "TERM": "screen", "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",
                     "TMPDIR": home, "SHELL": "/bin/bash"}
@@ -193,11 +194,11 @@ class Terminal:
             return []
 
     def shows(self, text):
-        """Whether the screen shows a text, or a command on the store of the page prints it."""
+        """Whether the screen shows a text, or a command on the store prints it."""
         if isinstance(text, str):
             return text in " ".join(self.screen())
         command, line = text
-        store = "sqlite:" + os.path.join(self.home, self.page + ".db")
+        store = "sqlite:" + os.path.join(self.home, "jobs.db")
         path = os.path.join(self.home, "usr/local/bin") + ":" + self.env["PATH"]
         done = subprocess.run(command.split(), env=dict(self.env, HOLDFAST_STORE=store, PATH=path), check=False,
                               executable=shutil.which(command.split()[0], path=path), capture_output=True, text=True)
@@ -273,7 +274,6 @@ def kept_screens():
 def play(terminal, page, shown):
     """Does what a page says; the screens are added to `shown`."""
     seen = ""
-    terminal.page = page.name
     for number, step in enumerate(page.steps):
         if step[0] == "type":
             _, key, line, stop_at = step
