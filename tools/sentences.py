@@ -31,7 +31,7 @@ ERROR = re.compile(r"\b\w*(?:fail|refuse|invalid|report|error)\w*\(((?:[^;{}]|\n
 # Name, share of the sample, and the files of each kind of text.
 KINDS = [
     ("README", 2, r"(^|/)README\.md$|^CONTRIBUTING\.md$|^SECURITY\.md$"),
-    ("documents", 3, r"^docs/(design|formats|security|promises|architecture|glossary|bench)\.md$"),
+    ("documents", 3, r"^docs/(design|formats|security|promises|architecture|glossary|bench|guide|comparison|when-not)\.md$|^docs/(start|concepts|operate)/.*\.md$"),
     ("stories", 2, r"^docs/found\.md$|^docs/decisions/|^CHANGELOG\.md$"),
     ("help", 3, r"^src/cli/commands/.*\.txt$"),
     ("headers", 3, r"^include/.*\.h$"),

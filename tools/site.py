@@ -122,21 +122,20 @@ def kind_of(schema):
 
 
 def member_rows(schema, prefix=""):
-    """(name, always there, type, meaning) of all members, with those of members."""
+    """(name, type, meaning) of all members, with those of members."""
     for branch in schema.get("oneOf", []) + schema.get("anyOf", []) + schema.get("allOf", []):
         yield from member_rows(branch, prefix)
     for name, member in schema.get("properties", {}).items():
         inner = member.get("items", {}) if member.get("type") == "array" else member
-        yield prefix + name, name in schema.get("required", []), kind_of(member), member.get("description", "")
+        yield prefix + name, kind_of(member), member.get("description", "")
         if isinstance(inner, dict):
             yield from member_rows(inner, prefix + name + ("[]." if inner is not member else "."))
 
 
 def member_table(schema):
-    seen = {}
-    for name, always, kind, meaning in member_rows(schema):
-        if seen.setdefault(name, (kind, meaning)) == (kind, meaning):
-            seen[name] = (kind, meaning)
+    seen = {}  # of several forms of an object, the first one that has the member describes it
+    for name, kind, meaning in member_rows(schema):
+        seen.setdefault(name, (kind, meaning))
     if not seen:
         return
     yield "\n| member | type | meaning |\n|---|---|---|"
@@ -250,7 +249,7 @@ class Site:
     def __init__(self, program, folder):
         self.program = program
         self.folder = folder
-        self.pages = {}  # source path below the repository, or "NAME" of a generated page -> path in the site
+        self.pages = {}  # source path below the repository, or the name of a generated page -> path in the site
         self.queue = []
 
     def place(self, source):
