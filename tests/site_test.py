@@ -111,9 +111,10 @@ def check_sources():
     with open(os.path.join(ROOT, "docs", "comparison.md"), encoding="utf-8") as file:
         text, _, sources = file.read().partition("\n## Sources\n")
     cited = set(re.findall(r"\[(\d+)\]", text))
-    listed = set(re.findall(r"^(\d+)\. .*<https://\S+>$", sources, re.M))
-    tell(cited == listed, "every source of docs/comparison.md is listed with its address, and cited",
-         " ".join(sorted(cited ^ listed)))
+    listed = set(re.findall(r"^(\d+)\. .*<(https://\S+)>$", sources, re.M))
+    linked = set(re.findall(r"^\[(\d+)\]: (https://\S+)$", sources, re.M))
+    tell(linked == listed and cited == {number for number, _address in listed},
+         "every source of docs/comparison.md is listed with its address, and cited", str(sorted(linked ^ listed)))
 
 
 def main():
