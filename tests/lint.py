@@ -152,6 +152,8 @@ EXCEPTIONS = {
     "src/file/library.c": {"dlfcn.h"},
     "src/store/sqlite/queue.c": {"linux/futex.h"},  # processes, not tasks, wait for each other there
     "src/parquet/duckdb.c": {"dlfcn.h"},
+    # credential_process of a profile
+    "src/store/s3/process.c": {"posix_spawn", "spawn.h", "signal.h", "sys/pidfd.h", "sys/wait.h"},
     "src/api/merge.c": {"env_real"},  # a merge has no client, whose world it could take
     "src/api/open.c": {"env_real", "unistd.h"},  # the library's door to the real world
     # what a forked child does before it is another program

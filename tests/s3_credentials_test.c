@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* s3_credentials_test.c: where credentials are found, in which order, and when they are fetched
  * again. The fake server acts as container endpoint, instance endpoint and STS. */
+#include "credential_kit.h"
 #include "s3_fake.h"
 #include "store/s3/credentials.h"
 #include "test.h"
@@ -100,62 +101,6 @@ static void json_is_read(void **state)
 
 /* ---- Places -------------------------------------------------------------------------- */
 
-static char *home;
-
-static void write_file(const char *name, const char *text)
-{
-    char path[4200];
-    snprintf(path, sizeof path, "%s/%s", home, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static void name_file(const char *variable, const char *name)
-{
-    char path[4200];
-    snprintf(path, sizeof path, "%s/%s", home, name);
-    setenv(variable, path, 1);
-}
-
-static void name_endpoint(const char *variable, const char *path)
-{
-    char uri[128];
-    snprintf(uri, sizeof uri, "http://127.0.0.1:%d%s", fake_port(), path);
-    setenv(variable, uri, 1);
-}
-
-/* No place has anything. */
-static int clean_world(void **state)
-{
-    (void)state;
-    static const char *const names[] = {
-        "AWS_ACCESS_KEY_ID",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_SESSION_TOKEN",
-        "AWS_PROFILE",
-        "AWS_SHARED_CREDENTIALS_FILE",
-        "AWS_CONFIG_FILE",
-        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
-        "AWS_WEB_IDENTITY_TOKEN_FILE",
-        "AWS_ROLE_ARN",
-        "AWS_ENDPOINT_URL_STS",
-        "AWS_REGION",
-        "AWS_DEFAULT_REGION",
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        unsetenv(names[i]);
-    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
-    setenv("HOME", home, 1);
-    fake_reset();
-    return 0;
-}
-
 static void fill_environment(void)
 {
     setenv("AWS_ACCESS_KEY_ID", "environment", 1);
@@ -189,27 +134,13 @@ static void fill_web_identity(void)
     name_endpoint("AWS_ENDPOINT_URL_STS", "/sts");
 }
 
-static enum hf_status find(const char *profile, struct s3_credentials *ret_credentials,
-                           struct hf_error *error)
-{
-    struct s3_provider *provider = NULL;
-    assert_status(HF_OK,
-                  s3_provider_open(env_real(), S3_SCHEME_AWS, view_of(profile),
-                                   VIEW("us-east-1"), NULL, &provider, error),
-                  error);
-    struct mono_time deadline = mono_add(env_now(env_real()), SPAN_S(10));
-    enum hf_status status = s3_provider_get(provider, deadline, ret_credentials, error);
-    s3_provider_close(provider);
-    return status;
-}
-
 static void expect_found(const char *name)
 {
     struct s3_credentials found;
     struct hf_error error;
     char secret[64];
     snprintf(secret, sizeof secret, "secret-of-%s", name);
-    assert_status(HF_OK, find("", &found, &error), &error);
+    assert_status(HF_OK, find_keys("", &found, &error), &error);
     assert_string_equal(found.access_key, name);
     assert_string_equal(found.secret, secret);
 }
@@ -229,7 +160,7 @@ static void places_have_an_order(void **state)
     clean_world(state);
     struct s3_credentials found;
     struct hf_error error;
-    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_int_equal(find_keys("", &found, &error), HF_DENIED);
     assert_non_null(strstr(error.why, "AWS_ACCESS_KEY_ID"));
     for (size_t i = 0; i < PLACES; i++)
         for (size_t j = i; j < PLACES; j++) {
@@ -256,11 +187,11 @@ static void a_pod_is_not_its_node(void **state)
     assert_int_equal(fake_seen("PUT", "latest"), 0);
     /* Not even if its own role cannot be had. */
     write_file("identity", "another\n");
-    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_int_equal(find_keys("", &found, &error), HF_DENIED);
     unsetenv("AWS_WEB_IDENTITY_TOKEN_FILE");
     fill_container();
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong", 1);
-    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_int_equal(find_keys("", &found, &error), HF_DENIED);
     assert_int_equal(fake_seen("PUT", "latest"), 0);
 }
 
@@ -273,7 +204,7 @@ static void a_profile_that_is_given_is_meant(void **state)
         places[i].fill();
         write_file("config", ini);
         name_file("AWS_CONFIG_FILE", "config");
-        assert_status(HF_OK, find("second", &found, &error), &error);
+        assert_status(HF_OK, find_keys("second", &found, &error), &error);
         assert_string_equal(found.access_key, "second");
     }
     /* By the environment it is a wish like others. */
@@ -290,17 +221,17 @@ static void a_profile_without_keys_is_passed_over(void **state)
     struct s3_credentials found;
     struct hf_error error;
     write_file("config", "[profile bare]\nregion = x\n[profile role]\nrole_arn = r\n"
-                         "source_profile = bare\n[default]\nsso_session = s\n");
+                         "source_profile = bare\n[default]\nlogin_session = s\n");
     name_file("AWS_CONFIG_FILE", "config");
     fill_instance();
     setenv("AWS_PROFILE", "bare", 1);
     expect_found("instance");
     setenv("AWS_PROFILE", "role", 1);
-    assert_int_equal(find("", &found, &error), HF_UNSUPPORTED);
-    assert_non_null(strstr(error.why, "role_arn"));
+    assert_int_equal(find_keys("", &found, &error), HF_INVALID);
+    assert_non_null(strstr(error.why, "source_profile 'bare' has no keys"));
     unsetenv("AWS_PROFILE");
-    assert_int_equal(find("", &found, &error), HF_UNSUPPORTED);
-    assert_non_null(strstr(error.why, "sso_session"));
+    assert_int_equal(find_keys("", &found, &error), HF_UNSUPPORTED);
+    assert_non_null(strstr(error.why, "login_session"));
 }
 
 static void half_a_pair_is_an_error(void **state)
@@ -310,7 +241,7 @@ static void half_a_pair_is_an_error(void **state)
     struct hf_error error;
     fill_files();
     setenv("AWS_ACCESS_KEY_ID", "alone", 1);
-    assert_int_equal(find("", &found, &error), HF_INVALID);
+    assert_int_equal(find_keys("", &found, &error), HF_INVALID);
     assert_non_null(strstr(error.why, "AWS_SECRET_ACCESS_KEY"));
 }
 
@@ -321,15 +252,15 @@ static void a_profile_that_is_named_must_be_there(void **state)
     struct hf_error error;
     write_file("config", ini);
     name_file("AWS_CONFIG_FILE", "config");
-    assert_status(HF_OK, find("second", &found, &error), &error);
+    assert_status(HF_OK, find_keys("second", &found, &error), &error);
     assert_string_equal(found.access_key, "second");
     setenv("AWS_PROFILE", "second", 1);
-    assert_status(HF_OK, find("", &found, &error), &error);
+    assert_status(HF_OK, find_keys("", &found, &error), &error);
     assert_string_equal(found.access_key, "second");
     char region[40];
     assert_true(s3_region_of_profile(VIEW(""), region, sizeof region));
     assert_string_equal(region, "eu-west-1");
-    assert_int_equal(find("nobody", &found, &error), HF_INVALID);
+    assert_int_equal(find_keys("nobody", &found, &error), HF_INVALID);
     assert_non_null(strstr(error.why, "nobody"));
 }
 
@@ -340,13 +271,13 @@ static void a_container_token_comes_from_a_file(void **state)
     struct hf_error error;
     fill_container();
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong", 1);
-    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_int_equal(find_keys("", &found, &error), HF_DENIED);
     write_file("token", "Bearer container\n");
     name_file("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "token");
     expect_found("container");
     /* Keys are not fetched over the open net. */
     setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.com/", 1);
-    assert_int_equal(find("", &found, &error), HF_INVALID);
+    assert_int_equal(find_keys("", &found, &error), HF_INVALID);
 }
 
 static void an_instance_without_answer_is_passed_over(void **state)
@@ -356,7 +287,7 @@ static void an_instance_without_answer_is_passed_over(void **state)
     struct hf_error error;
     unsetenv("AWS_EC2_METADATA_DISABLED");
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1", 1);
-    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_int_equal(find_keys("", &found, &error), HF_DENIED);
     assert_non_null(strstr(error.why, "no credentials were found"));
 }
 
@@ -367,7 +298,7 @@ static void a_refused_identity_says_so(void **state)
     struct hf_error error;
     fill_web_identity();
     write_file("identity", "another\n");
-    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_int_equal(find_keys("", &found, &error), HF_DENIED);
     assert_non_null(strstr(error.why, "InvalidIdentityToken"));
 }
 
@@ -489,7 +420,7 @@ static void write_random_secret(void)
         text[(size_t)start + i] = (char)('a' + scrambled[i] % 26);
         scrambled[i] = (unsigned char)text[(size_t)start + i] ^ SCRAMBLE;
     }
-    snprintf(path, sizeof path, "%s/credentials", home);
+    snprintf(path, sizeof path, "%s/credentials", credential_home);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, (size_t)start + SECRET_SIZE), start + SECRET_SIZE);
@@ -571,7 +502,7 @@ static void secrets_are_not_dumped(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    home = test_dir_make();
+    credential_home = test_dir_make();
     fake_start();
     return 0;
 }
@@ -580,7 +511,7 @@ static int tear_down(void **state)
 {
     (void)state;
     fake_stop();
-    test_dir_remove(home);
+    test_dir_remove(credential_home);
     return 0;
 }
 

@@ -21,9 +21,14 @@ import sys
 import threading
 import urllib.parse
 
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+from aws_fake import assume_role, federation
+
 LOCK = threading.Lock()
 SEEN = {}
 OBJECTS = {}
+TLS = []
 
 
 class Gone(Exception):
@@ -34,7 +39,7 @@ class Request:
     def __init__(self, method, path, query, headers):
         self.method, self.path, self.query, self.headers = method, path, query, headers
         parts = path.split("/", 2)
-        self.bucket = parts[1] if len(parts) > 1 else ""
+        self.bucket = parts[1] if len(parts) > 1 else "proxy" if method == "CONNECT" else ""
         self.key = urllib.parse.unquote(parts[2]) if len(parts) > 2 else ""
         self.length = int(headers.get("content-length", "0"))
         self.body = b""
@@ -395,6 +400,15 @@ def conflict_409(connection, request):
     connection.reply(409, error("ConditionalRequestConflict"))
 
 
+def busy_409(connection, request):
+    """Another request for the object is in progress when the first two writes arrive."""
+    with LOCK:
+        count = SEEN.get((request.method, request.bucket), 0)
+    if request.method != "GET" and count <= 2:
+        return connection.reply(409, error("ConditionalRequestConflict"))
+    return plain(connection, request)
+
+
 def gone_404(connection, request):
     connection.reply(404, error("NoSuchKey"))
 
@@ -635,6 +649,8 @@ def instance(connection, request):
 
 def sts(connection, request):
     form = urllib.parse.parse_qs(request.body.decode())
+    if form.get("Action") == ["AssumeRole"]:
+        return assume_role(connection, request, form, is_skewed(request))
     if (form.get("Action") != ["AssumeRoleWithWebIdentity"]
             or form.get("WebIdentityToken") != ["identity+token/="]
             or form.get("RoleArn") != ["arn:aws:iam::1:role/r"]):
@@ -666,9 +682,9 @@ BEHAVIOURS = {
         plain, silent, half_reply, endless, half_refusal, stale, flaky, whole_but_broken, changing,
         big_error, big_answer,
         looping, empty_pages, foreign_keys, cut_listing, redirect, other_region, malformed_region,
-        skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, gone_404,
+        skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, busy_409, gone_404,
         no_bucket, not_s3, unsigned_only, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,
-        bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, who, forgets,
+        bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, federation, who, forgets,
         only_100, timeout_408, unmodified_304, wrong_range, short_range, strange_headers, folders,
         short_pages, unordered, rules, deletes_other, escapes, whole, clocked, clocked_tersely,
         wrong_dates, old_dates, trailers, large, large_in_chunks,
@@ -685,6 +701,10 @@ def serve(sock):
             with LOCK:
                 seen = (request.method, request.bucket)
                 SEEN[seen] = SEEN.get(seen, 0) + 1
+            if request.method == "CONNECT":  # we are the proxy of what the port with TLS serves
+                connection.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                serve(TLS[-1].wrap_socket(sock, server_side=True))
+                return
             if request.bucket == "cut-mid-body":
                 connection.read_body(request, request.length // 4)
                 connection.reset()
@@ -727,6 +747,7 @@ def main():
         if words[0] == "tls":
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             tls.load_cert_chain(words[1])
+            TLS.append(tls)
             print(listen(tls), flush=True)
         elif words[0] == "reset":
             with LOCK:

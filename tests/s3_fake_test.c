@@ -64,8 +64,9 @@ struct row {
     enum hf_status put_absent;
     enum hf_status get;
     enum hf_status removal;
-    unsigned puts_seen; /* of the two puts; each may arrive once only */
-    const char *says;   /* in the reason of the get; NULL: anything */
+    unsigned
+        puts_seen;    /* of the two puts; each may arrive once only, unless it was undecided */
+    const char *says; /* in the reason of the get; NULL: anything */
 };
 
 static const struct row rows[] = {
@@ -82,7 +83,7 @@ static const struct row rows[] = {
       "NotImplemented" },
     { "throttled-429", "", HF_UNAVAILABLE, HF_UNAVAILABLE, HF_UNAVAILABLE, HF_UNAVAILABLE, 2,
       "429" },
-    { "conflict-409", "", HF_UNAVAILABLE, HF_CONFLICT, HF_UNAVAILABLE, HF_UNAVAILABLE, 2,
+    { "conflict-409", "", HF_UNAVAILABLE, HF_CONFLICT, HF_UNAVAILABLE, HF_UNAVAILABLE, 7,
       NULL },
     { "gone-404", "", HF_UNAVAILABLE, HF_CONFLICT, HF_NOT_FOUND, HF_OK, 2, "no such object" },
     { "no-bucket", "", HF_INVALID, HF_INVALID, HF_INVALID, HF_INVALID, 2, "create it" },
@@ -261,6 +262,19 @@ static void busy_connections_are_waited_for(void **state)
 }
 
 /* ---- Reads --------------------------------------------------------------------------- */
+
+static void an_undecided_write_is_sent_again(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("busy-409", "");
+    fake_reset();
+    assert_status(HF_OK, put(store, "k", if_absent()), &last);
+    assert_int_equal(fake_seen("PUT", "busy-409"), 3);
+    /* 412 is the store's decision. */
+    assert_int_equal(put(store, "k", if_absent()), HF_CONFLICT);
+    assert_int_equal(fake_seen("PUT", "busy-409"), 4);
+    store_close(store);
+}
 
 static void throttled_reads_are_tried_again(void **state)
 {
@@ -627,6 +641,26 @@ static void certificates_are_checked(void **state)
     assert_status(HF_OK, get(store, "k"), &last);
     assert_int_equal(put(store, "k", if_absent()), HF_CONFLICT);
     store_close(store);
+    /* A proxy passes the channel on, and does not see into it. */
+    char proxy[64];
+    snprintf(proxy, sizeof proxy, "http://me:proxy-password@127.0.0.1:%d", fake_port());
+    setenv("HTTPS_PROXY", proxy, 1);
+    store = open_tls("plain", port, parameter);
+    assert_status(HF_OK, get(store, "k"), &last);
+    assert_int_equal(fake_seen("CONNECT", "proxy"), 1);
+    store_close(store);
+    setenv("HTTPS_PROXY", "http://me:proxy-password@127.0.0.1:1", 1);
+    store = open_tls("plain", port, parameter);
+    assert_int_equal(put(store, "k", if_absent()), HF_UNAVAILABLE);
+    assert_null(strstr(last.why, "proxy-password"));
+    store_close(store);
+    setenv("NO_PROXY", "example.com,127.0.0.1", 1);
+    store = open_tls("plain", port, parameter);
+    assert_status(HF_OK, get(store, "k"), &last);
+    assert_int_equal(fake_seen("CONNECT", "proxy"), 1);
+    store_close(store);
+    unsetenv("HTTPS_PROXY");
+    unsetenv("NO_PROXY");
     setenv("AWS_CA_BUNDLE", path, 1);
     store = open_tls("unsigned-only", port, "");
     unsetenv("AWS_CA_BUNDLE");
@@ -728,6 +762,8 @@ int main(void)
         IT("an endpoint where nothing listens is unavailable, and named", nothing_listens),
         IT("a time-out ends in time", a_time_out_ends_in_time),
         IT("a busy connection is waited for", busy_connections_are_waited_for),
+        IT("a write that another one kept from being decided (409) is sent again, until it is",
+           an_undecided_write_is_sent_again),
         IT("throttled reads are tried again, throttled writes are unsure",
            throttled_reads_are_tried_again),
         IT("a body that breaks off is read again", a_broken_body_is_read_again),

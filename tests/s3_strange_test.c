@@ -441,6 +441,32 @@ static void passwords_are_not_repeated(void **state)
     assert_null(strstr(error.why, "hunter2"));
 }
 
+static void hosts_of_aws_are_named(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        { "s3://bucket?region=eu-west-1", "s3 https://bucket.s3.eu-west-1.amazonaws.com" },
+        { "s3://bucket?region=eu-west-1&style=path",
+          "s3 https://s3.eu-west-1.amazonaws.com/bucket" },
+        { "s3://bucket?region=eu-west-1&dualstack=on",
+          "s3 https://bucket.s3.dualstack.eu-west-1.amazonaws.com" },
+        { "s3://my.bucket?region=cn-north-1&dualstack=on",
+          "s3 https://s3.dualstack.cn-north-1.amazonaws.com.cn/my.bucket" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct store *store = NULL;
+        struct hf_error error;
+        struct buffer text = BUFFER_INIT(KIB);
+        assert_status(HF_OK, store_open(env_real(), view_of(rows[i][0]), &store, &error),
+                      &error);
+        assert_true(store_identify(store, &text));
+        buffer_append_byte(&text, '\0');
+        assert_string_equal(text.data, rows[i][1]);
+        buffer_release(&text);
+        store_close(store);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -488,6 +514,8 @@ int main(void)
            those_who_wait_for_keys_fail_together),
         IT("a deadline holds while credentials are fetched", a_deadline_holds_for_keys_too),
         IT("an error never repeats a password", passwords_are_not_repeated),
+        IT("the hosts of AWS are named by region, style and dual stack",
+           hosts_of_aws_are_named),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crypto.c: SHA-256, HMAC and MD5 from libcrypto, which is loaded at run time, only for stores on
- * the network. */
+/* crypto.c: SHA-256, HMAC, SHA-1 and MD5 from libcrypto, which is loaded at run time, only for
+ * stores on the network. */
 #include "store/remote/crypto.h"
 
 #include "base/check.h"
@@ -13,6 +13,7 @@
 struct functions {
     const EVP_MD *(*sha256)(void);
     const EVP_MD *(*md5)(void);
+    const EVP_MD *(*sha1)(void);
     int (*digest)(const void *data, size_t size, unsigned char *md, unsigned int *md_size,
                   const EVP_MD *type, ENGINE *engine);
     unsigned char *(*hmac)(const EVP_MD *type, const void *key, int key_size,
@@ -27,8 +28,15 @@ struct functions {
 
 /* In the order of struct functions. */
 static const char *const symbols[] = {
-    "EVP_sha256",         "EVP_md5",         "EVP_Digest",        "HMAC",
-    "EVP_MD_CTX_new",     "EVP_MD_CTX_free", "EVP_DigestInit_ex", "EVP_DigestUpdate",
+    "EVP_sha256",
+    "EVP_md5",
+    "EVP_sha1",
+    "EVP_Digest",
+    "HMAC",
+    "EVP_MD_CTX_new",
+    "EVP_MD_CTX_free",
+    "EVP_DigestInit_ex",
+    "EVP_DigestUpdate",
     "EVP_DigestFinal_ex",
 };
 static_assert(sizeof(struct functions) == sizeof symbols, "a symbol for each function");
@@ -69,16 +77,26 @@ bool hmac_sha256(struct view key, struct view text, unsigned char ret_digest[SHA
                                     data_of(text), text.size, ret_digest, &size) != NULL;
 }
 
-bool md5(struct view bytes, unsigned char ret_digest[MD5_SIZE])
+static bool weak_digest(const EVP_MD *type, struct view bytes, unsigned char *ret_digest,
+                        unsigned int wanted)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int size = 0;
-    if (!crypto_functions()->digest(data_of(bytes), bytes.size, digest, &size,
-                                    crypto_functions()->md5(), NULL) ||
-        size != MD5_SIZE)
+    if (!crypto_functions()->digest(data_of(bytes), bytes.size, digest, &size, type, NULL) ||
+        size != wanted)
         return false;
-    memcpy(ret_digest, digest, MD5_SIZE);
+    memcpy(ret_digest, digest, wanted);
     return true;
+}
+
+bool sha1(struct view bytes, unsigned char ret_digest[SHA1_SIZE])
+{
+    return weak_digest(crypto_functions()->sha1(), bytes, ret_digest, SHA1_SIZE);
+}
+
+bool md5(struct view bytes, unsigned char ret_digest[MD5_SIZE])
+{
+    return weak_digest(crypto_functions()->md5(), bytes, ret_digest, MD5_SIZE);
 }
 
 static EVP_MD_CTX *context_of(struct sha256_stream *stream)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #define SHA256_SIZE 32
+#define SHA1_SIZE   20
 #define MD5_SIZE    16
 
 /* False if libcrypto is missing, or memory runs out. The functions below may be called only after
@@ -21,7 +22,8 @@ void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE]);
 /* False if memory runs out. */
 bool hmac_sha256(struct view key, struct view text, unsigned char ret_digest[SHA256_SIZE]);
 
-/* False if the system does not allow MD5. */
+/* False if the system does not allow SHA-1, or MD5. */
+bool sha1(struct view bytes, unsigned char ret_digest[SHA1_SIZE]);
 bool md5(struct view bytes, unsigned char ret_digest[MD5_SIZE]);
 
 /* SHA-256 of data that arrives piece by piece. NULL, or false, if memory runs out. */

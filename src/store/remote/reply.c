@@ -130,8 +130,15 @@ static enum hf_status check_conflict(struct remote_store *remote,
     const struct remote_refusal *refusal = remote_find_refusal(remote, body->code);
     if (refusal) /* something else than the condition */
         return remote_set_error(error, refusal->status, reply, body, refusal->remedy);
+    /* AWS answers so where another write or delete of the object was in progress, whatever came of
+     * it. The condition was not decided, and nothing was changed: the request is sent again. */
+    bool undecided = asked && strcmp(body->code, "ConditionalRequestConflict") == 0;
+    advice->resend = undecided;
     /* Without a condition, 409 means that another request for the key is in progress. */
-    advice->again = !asked;
+    advice->again = !asked || undecided;
+    if (undecided)
+        return remote_set_error(error, HF_CONFLICT, reply, body,
+                                "another write was in progress");
     if (request->condition == CONDITION_ABSENT)
         return remote_set_error(error, HF_CONFLICT, reply, body, "the object already exists");
     return remote_set_error(error, asked ? HF_CONFLICT : HF_UNAVAILABLE, reply, body,

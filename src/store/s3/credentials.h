@@ -27,9 +27,11 @@ enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
                                        struct s3_credentials *ret_credentials,
                                        struct hf_error *error);
 
-/* Whether the file contains the profile. *ret_way: a setting that selects a source of keys that
- * Holdfast does not support (such as "role_arn"), or NULL. */
-bool s3_ini_has_profile(struct view text, struct view profile, const char **ret_way);
+/* Whether the file contains the profile. */
+bool s3_ini_has_profile(struct view text, struct view profile);
+
+/* One value of a profile, as it is; data is NULL if it is missing. It points into the text. */
+struct view s3_ini_find(struct view text, struct view profile, const char *name);
 
 /* One value of a profile. False if it is missing or too long. */
 bool s3_ini_value(struct view text, struct view profile, const char *name, char *ret_value,
@@ -40,8 +42,16 @@ enum hf_status s3_credentials_from_json(struct view text,
                                         struct s3_credentials *ret_credentials,
                                         struct hf_error *error);
 
-/* The XML of AssumeRoleWithWebIdentity. */
-enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *ret_credentials,
+/* The JSON that a command prints (credential_process), and that of IAM Identity Center. */
+enum hf_status s3_credentials_from_process(struct view text,
+                                           struct s3_credentials *ret_credentials,
+                                           struct hf_error *error);
+enum hf_status s3_credentials_from_sso(struct view text, struct s3_credentials *ret_credentials,
+                                       struct hf_error *error);
+
+/* The XML of an action of STS: AssumeRole or AssumeRoleWithWebIdentity. */
+enum hf_status s3_credentials_from_xml(struct view text, const char *action,
+                                       struct s3_credentials *ret_credentials,
                                        struct hf_error *error);
 
 /* Tries these sources in order:
@@ -49,7 +59,10 @@ enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *
  *   the web identity file  AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN
  *   the shared files       AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, then
  *                          AWS_CONFIG_FILE or ~/.aws/config; the profile is the one given,
- *                          else AWS_PROFILE, else "default"
+ *                          else AWS_PROFILE, else "default". A profile has keys, or gets them: by
+ *                          role_arn with source_profile, credential_source or
+ *                          web_identity_token_file; by sso_session or sso_start_url, from a login
+ *                          with `aws sso login`; or by credential_process
  *   the container endpoint AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or ..._FULL_URI
  *   the instance endpoint  version 2, unless AWS_EC2_METADATA_DISABLED is "true"
  * The first source with keys is used. A source that is configured but fails is an error. If the
@@ -73,6 +86,9 @@ enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time de
 
 /* The store has refused these credentials: fetch them again before the next use. */
 void s3_provider_distrust(struct s3_provider *provider);
+
+/* Whether a region is in China, where the names of hosts end in ".cn". */
+bool s3_is_china(const char *region);
 
 /* The region of the profile in the shared config file. False if it has none. */
 bool s3_region_of_profile(struct view profile, char *ret_region, size_t size);

@@ -1,34 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* provider.c: the sources of credentials for S3. A source that is configured but fails is an error,
  * so a request is never signed with another identity by accident. */
-#include "store/remote/provider.h"
-#include "store/remote/encode.h"
 #include "store/remote/remote.h"
 #include "store/remote/secret.h"
-#include "store/s3/credentials.h"
+#include "store/s3/sources.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#define FILE_BYTES_MAX (1 * MIB)
-
-struct s3_provider {
-    struct provider cache;
-    enum s3_scheme scheme;
-    char profile[128]; /* empty: as in the environment */
-    char region[64];
-};
 
 static const char *variable(const char *name)
 {
     return remote_variable(name, NULL);
 }
 
-/* ---- The sources: OK, NOT_FOUND to try the next, or a failure ------------------------- */
+/* ---- The sources --------------------------------------------------------------------- */
 
-static enum hf_status from_environment(struct s3_provider *provider,
-                                       struct s3_credentials *ret_credentials,
-                                       struct hf_error *error)
+enum hf_status s3_keys_of_environment(struct s3_provider *provider,
+                                      struct s3_credentials *ret_credentials,
+                                      struct hf_error *error)
 {
     bool google = provider->scheme == S3_SCHEME_GOOGLE;
     const char *access_name = google ? "GS_ACCESS_KEY_ID" : "AWS_ACCESS_KEY_ID";
@@ -53,68 +42,6 @@ static enum hf_status from_environment(struct s3_provider *provider,
     snprintf(to->token, sizeof to->token, "%s", token ? token : "");
     to->life.ends = false;
     return error_clear(error);
-}
-
-static bool shared_file_path(const char *name, const char *file, char *path, size_t size)
-{
-    const char *named = variable(name);
-    const char *home = variable("HOME");
-    if (!named && !home)
-        return false;
-    int length = named ? snprintf(path, size, "%s", named)
-                       : snprintf(path, size, "%s/.aws/%s", home, file);
-    return length > 0 && (size_t)length < size;
-}
-
-static struct view profile_name(struct view asked)
-{
-    const char *named = variable("AWS_PROFILE");
-    return asked.size > 0 ? asked : view_of(named ? named : "default");
-}
-
-/* NOT_FOUND if the profile has no keys there. *there is set if the file has the profile at all. */
-static enum hf_status from_shared_file(const char *path, struct view profile, bool *there,
-                                       struct s3_credentials *ret_credentials,
-                                       struct hf_error *error)
-{
-    struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
-    enum hf_status status = provider_read_file(path, &text, error);
-    const char *way = NULL;
-    if (status == HF_OK && s3_ini_has_profile(buffer_view(&text), profile, &way))
-        *there = true;
-    if (status == HF_OK)
-        status = s3_credentials_from_ini(buffer_view(&text), profile, ret_credentials, error);
-    if (status == HF_INVALID)
-        error_prefix(error, "%s", path);
-    if (status == HF_NOT_FOUND && way) /* the next source would be another identity */
-        status = error_set(error, HF_UNSUPPORTED,
-                           "profile '%.*s' gets its keys from '%s', which Holdfast does not "
-                           "support: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-                           VIEW_ARGS(view_first(profile, 60)), way);
-    secret_buffer_release(&text);
-    return status;
-}
-
-static enum hf_status from_files(struct s3_provider *provider,
-                                 struct s3_credentials *ret_credentials, struct hf_error *error)
-{
-    static const char *const files[][2] = {
-        { "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
-        { "AWS_CONFIG_FILE", "config" },
-    };
-    struct view profile = profile_name(view_of(provider->profile));
-    char path[4096];
-    bool there = false;
-    for (size_t i = 0; i < 2; i++)
-        if (shared_file_path(files[i][0], files[i][1], path, sizeof path) &&
-            from_shared_file(path, profile, &there, ret_credentials, error) != HF_NOT_FOUND)
-            return error->status;
-    if (!there && (provider->profile[0] || variable("AWS_PROFILE")))
-        return error_set(
-            error, HF_INVALID,
-            "there is no profile '%.*s' in the shared credentials and config files",
-            VIEW_ARGS(view_first(profile, 60)));
-    return error_set(error, HF_NOT_FOUND, "the shared files have no keys");
 }
 
 /* Without TLS, only this machine and the link-local addresses of ECS and EKS are trusted. */
@@ -164,9 +91,9 @@ static enum hf_status container_token(char *line, size_t size, struct hf_error *
     return error->status;
 }
 
-static enum hf_status from_container(struct s3_provider *provider,
-                                     struct s3_credentials *ret_credentials,
-                                     struct hf_error *error)
+enum hf_status s3_keys_of_container(struct s3_provider *provider,
+                                    struct s3_credentials *ret_credentials,
+                                    struct hf_error *error)
 {
     const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     const char *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
@@ -248,9 +175,9 @@ static enum hf_status instance_session(struct s3_provider *provider, const char 
     return error->status;
 }
 
-static enum hf_status from_instance(struct s3_provider *provider,
-                                    struct s3_credentials *ret_credentials,
-                                    struct hf_error *error)
+enum hf_status s3_keys_of_instance(struct s3_provider *provider,
+                                   struct s3_credentials *ret_credentials,
+                                   struct hf_error *error)
 {
     const char *disabled = variable("AWS_EC2_METADATA_DISABLED");
     const char *named = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
@@ -278,64 +205,21 @@ static enum hf_status from_instance(struct s3_provider *provider,
     return error->status;
 }
 
-static bool identity_form(struct s3_provider *provider, struct view token, struct buffer *form)
-{
-    const char *session = variable("AWS_ROLE_SESSION_NAME");
-    const char *role = variable("AWS_ROLE_ARN");
-    char random[32];
-    snprintf(random, sizeof random, "holdfast-%llx",
-             (unsigned long long)env_random_u64(provider->cache.env));
-    const struct http_pair parameters[] = {
-        { VIEW("Action"), VIEW("AssumeRoleWithWebIdentity") },
-        { VIEW("Version"), VIEW("2011-06-15") },
-        { VIEW("RoleArn"), view_of(role) },
-        { VIEW("RoleSessionName"), view_of(session ? session : random) },
-        { VIEW("WebIdentityToken"), token },
-    };
-    return http_query(form, parameters, 5);
-}
-
 static enum hf_status from_web_identity(struct s3_provider *provider,
                                         struct s3_credentials *ret_credentials,
                                         struct hf_error *error)
 {
     const char *path = variable("AWS_WEB_IDENTITY_TOKEN_FILE");
-    const char *endpoint = variable("AWS_ENDPOINT_URL_STS");
-    static const char *const lines[] = { "Content-Type: application/x-www-form-urlencoded",
-                                         "Accept: application/xml" };
+    const char *arn = variable("AWS_ROLE_ARN");
+    const char *session = variable("AWS_ROLE_SESSION_NAME");
     if (!path)
         return error_set(error, HF_NOT_FOUND, "no web identity file is set");
-    if (!variable("AWS_ROLE_ARN"))
+    if (!arn)
         return error_set(error, HF_INVALID,
                          "AWS_WEB_IDENTITY_TOKEN_FILE is set but AWS_ROLE_ARN is not");
-    char uri[1024];
-    snprintf(uri, sizeof uri, endpoint ? "%s" : "https://sts.%s.amazonaws.com/",
-             endpoint ? endpoint : provider->region);
-    struct buffer token = BUFFER_INIT(32 * KIB);
-    struct buffer form = BUFFER_INIT(128 * KIB);
-    struct buffer answer = BUFFER_INIT(PROVIDER_ANSWER_MAX);
-    if (provider_read_file(path, &token, error) != HF_OK) {
-        error->status = HF_INVALID;
-    } else {
-        struct view text = buffer_view(&token);
-        text = view_first(text, view_find(text, '\n'));
-        bool ready = identity_form(provider, text, &form);
-        struct http_source source = { buffer_view(&form), -1, 0, form.size };
-        struct http_request request = {
-            .method = "POST", .url = uri, .headers = lines, .header_count = 2, .source = &source
-        };
-        if (!ready)
-            error_no_memory(error);
-        else if (provider_request(&provider->cache, &request, /* metadata */ false, &answer,
-                                  error) == HF_OK)
-            s3_credentials_from_xml(buffer_view(&answer), ret_credentials, error);
-    }
-    if (error->status != HF_OK)
-        error_prefix(error, "credentials from the web identity");
-    secret_buffer_release(&token);
-    secret_buffer_release(&form);
-    secret_buffer_release(&answer);
-    return error->status;
+    const struct s3_role role = { .arn = view_of(arn),
+                                  .session_name = view_of(session ? session : "") };
+    return s3_assume_role_by_token(provider, &role, path, ret_credentials, error);
 }
 
 /* The HMAC keys of Google never come from a place where those of AWS are found by default, so a
@@ -345,8 +229,8 @@ static enum hf_status search_google_keys(struct s3_provider *provider,
                                          struct hf_error *error)
 {
     bool named = provider->profile[0] != '\0';
-    enum hf_status status = named ? from_files(provider, ret_credentials, error)
-                                  : from_environment(provider, ret_credentials, error);
+    enum hf_status status = named ? s3_keys_of_profile(provider, ret_credentials, error)
+                                  : s3_keys_of_environment(provider, ret_credentials, error);
     if (status != HF_NOT_FOUND)
         return status;
     return named ? error_set(error, HF_DENIED, "profile '%s' has no keys", provider->profile)
@@ -361,7 +245,8 @@ static enum hf_status search_credentials(struct provider *cache, void *ret_crede
     struct s3_provider *provider = (struct s3_provider *)cache;
     static enum hf_status (*const sources[])(struct s3_provider *, struct s3_credentials *,
                                              struct hf_error *) = {
-        from_environment, from_web_identity, from_files, from_container, from_instance,
+        s3_keys_of_environment, from_web_identity,   s3_keys_of_profile,
+        s3_keys_of_container,   s3_keys_of_instance,
     };
     const size_t of_files = 2;
     if (provider->scheme == S3_SCHEME_GOOGLE)
@@ -421,17 +306,4 @@ enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time de
 void s3_provider_distrust(struct s3_provider *provider)
 {
     provider_distrust(&provider->cache);
-}
-
-bool s3_region_of_profile(struct view profile, char *ret_region, size_t size)
-{
-    char path[4096];
-    struct hf_error error;
-    struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
-    bool found =
-        shared_file_path("AWS_CONFIG_FILE", "config", path, sizeof path) &&
-        provider_read_file(path, &text, &error) == HF_OK &&
-        s3_ini_value(buffer_view(&text), profile_name(profile), "region", ret_region, size);
-    secret_buffer_release(&text);
-    return found;
 }

@@ -4,6 +4,7 @@
  * conditions, and puts documents.
  *
  *     s3://BUCKET/PREFIX?endpoint=URL&region=R&style=path|host&connections=N&timeout=30s&ca=FILE
+ *         &dualstack=on|off&profile=NAME
  *     gs://BUCKET/PREFIX?endpoint=URL&region=R&style=path|host&connections=N&timeout=30s&ca=FILE
  *
  * Keys are stored under PREFIX/. Without endpoint= the bucket is at AWS, or at Google. */
@@ -187,6 +188,20 @@ static struct view find_endpoint(const struct s3_store *s3, const struct url *ur
     return endpoint.data || !named ? endpoint : view_of(named);
 }
 
+/* Whether the names of AWS's hosts are those that have IPv6 addresses, too. */
+static enum hf_status wants_dualstack(const struct url *url, bool *ret_wants,
+                                      struct hf_error *error)
+{
+    struct view asked = url_parameter(url, "dualstack");
+    const char *named = remote_variable("AWS_USE_DUALSTACK_ENDPOINT", NULL);
+    *ret_wants =
+        asked.data ? view_equal(asked, VIEW("on")) : named && strcmp(named, "true") == 0;
+    if (asked.data && !*ret_wants && !view_equal(asked, VIEW("off")))
+        return error_set(error, HF_INVALID, "dualstack= must be 'on' or 'off', not '%.*s'",
+                         VIEW_ARGS(view_first(asked, 60)));
+    return HF_OK;
+}
+
 static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, bool in_host,
                                    struct hf_error *error)
 {
@@ -194,9 +209,13 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
     struct remote_store *remote = &s3->remote;
     struct view endpoint = find_endpoint(s3, url), path;
     char aws[REMOTE_HOST_MAX + 1];
+    bool dualstack;
+    if (wants_dualstack(url, &dualstack, error) != HF_OK)
+        return error->status;
     if (!endpoint.data) {
-        snprintf(aws, sizeof aws, "https://s3.%s.amazonaws.com%s", s3->region,
-                 strncmp(s3->region, "cn-", 3) == 0 ? ".cn" : "");
+        snprintf(aws, sizeof aws, "https://s3.%s%s.amazonaws.com%s",
+                 dualstack ? "dualstack." : "", s3->region,
+                 s3_is_china(s3->region) ? ".cn" : "");
         endpoint = view_of(aws);
     }
     if (remote_set_endpoint(remote, endpoint, in_host ? remote->bucket : "", example, &path,
@@ -291,9 +310,9 @@ static enum hf_status open_bucket(struct env *env, enum s3_scheme scheme, const 
 enum hf_status s3_store_open(struct env *env, const struct url *url, struct store **ret_store,
                              struct hf_error *error)
 {
-    static const char *const parameters[] = { "endpoint",    "region",  "style",
-                                              "connections", "timeout", "ca",
-                                              "etag",        "profile", NULL };
+    static const char *const parameters[] = { "endpoint",  "region", "style", "connections",
+                                              "timeout",   "ca",     "etag",  "profile",
+                                              "dualstack", NULL };
     error_clear(error);
     if (url_only_parameters(url, parameters, error) != HF_OK)
         return error->status;
