@@ -14,11 +14,13 @@ be started that is a failure.
 import http.server
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import urllib.parse
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
@@ -130,6 +132,68 @@ def check_managed_identity(container):
                       url, "store", "get", "key")
     tell(result.returncode != 0 and "a-secret-signature" not in result.stderr,
          "a refusal does not show the SAS", result.stderr)
+    server.shutdown()
+    server.server_close()
+
+
+def lower_escapes(text):
+    return re.sub("%[0-9A-F]{2}", lambda match: match.group().lower(), text)
+
+
+class Echo(http.server.BaseHTTPRequestHandler):
+    """Repeats in a refusal what it was sent: as it was, decoded, and encoded in other ways."""
+
+    status = 403
+
+    def repeat(self):
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        signature = urllib.parse.parse_qs(self.path.partition("?")[2])["sig"][0]
+        encoded = urllib.parse.quote(signature, safe="")
+        forms = [self.path, signature, encoded, urllib.parse.quote(signature), lower_escapes(encoded),
+                 "".join(f"&#{ord(c)};" if c in "+/=" else c for c in signature)]
+        body = ("<?xml version='1.0'?><Error><Code>AuthenticationFailed</Code><Message>"
+                f"{' '.join(forms[Echo.turn:] + forms[:Echo.turn]).replace('&s', '&amp;s')}"
+                "</Message></Error>")
+        Echo.turn = (Echo.turn + 1) % len(forms)  # a message is cut, so each form comes first once
+        self.send_response(Echo.status, signature)
+        self.send_header("Location", f"http://127.0.0.1:1{self.path}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    do_GET = do_PUT = do_DELETE = repeat
+    turn = 0
+
+    def log_message(self, *words):
+        pass
+
+
+def check_no_echo(container):
+    """A SAS appears in no message, trace or error, whatever a server answers, and not if it was put
+    into the URL by mistake."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = "http://127.0.0.1:%d" % server.server_address[1]
+    secret = "c2VjcmV0K3NpZ25hdHVyZS9vZithK1NBUw=="  # with '+', '/' and '=' once decoded
+    secret = secret[:12] + "+/" + secret[14:]
+    forms = [secret, urllib.parse.quote(secret, safe=""), urllib.parse.quote(secret),
+             lower_escapes(urllib.parse.quote(secret, safe=""))]
+    sas = "sv=2021-12-02&sp=rwdl&sig=" + urllib.parse.quote(secret, safe="")
+    env = without_key(container, AZURE_STORAGE_SAS_TOKEN=sas)
+    url = f"azure://someaccount/some?endpoint={endpoint}"
+    shown = []
+    for status in (301, 400, 403, 404, 409, 412):
+        Echo.status = status
+        for words in (["get", "k"], ["put", "k", "-"], ["rm", "k"], ["ls"], ["probe"]):
+            result = holdfast(env, url, "--trace", "--json", "store", *words, input="x")
+            shown += [(status, words, result.returncode, form) for form in forms
+                      if form in result.stdout + result.stderr]
+    for place in (url + "&" + sas, f"azure://someaccount/some?{sas}"):
+        result = holdfast(env, place, "store", "get", "k")
+        shown += [(place, form) for form in forms
+                  if form in result.stdout + result.stderr or result.returncode == 0]
+    tell(not shown, "no message, trace or error shows a SAS, whatever a server repeats",
+         "\n".join(map(str, shown)))
     server.shutdown()
     server.server_close()
 
@@ -305,6 +369,7 @@ def run_store(scratch):
         check_probe(container)
         check_credentials(container)
         check_managed_identity(container)
+        check_no_echo(container)
         check_mistakes(container)
         check_copy(container, scratch)
         check_blocks(container, scratch)

@@ -76,7 +76,7 @@ static bool azure_write_request(struct remote_wire *wire, const struct azure_sto
     return !wire->text.failed;
 }
 
-/* The signature of a SAS is its secret. Servers may show the SAS in parts, and decoded. */
+/* The signature of a SAS is its secret. Servers may show the SAS in parts. */
 static void hide_sas(struct http_reply *reply, const char *sas)
 {
     const char *at = strncmp(sas, "sig=", 4) == 0 ? sas : strstr(sas, "&sig=");
@@ -87,12 +87,10 @@ static void hide_sas(struct http_reply *reply, const char *sas)
     text = view_first(text, view_find(text, '&'));
     snprintf(signature, sizeof signature, "%.*s",
              VIEW_ARGS(view_first(text, sizeof signature - 1)));
-    remote_hide(reply, signature);
     text = view_of(signature);
-    if (http_decode(&text, /* plus_is_space */ false)) {
+    if (http_decode(&text, /* plus_is_space */ false))
         signature[text.size] = '\0';
-        remote_hide(reply, signature);
-    }
+    remote_hide(reply, signature);
     explicit_bzero(signature, sizeof signature);
 }
 

@@ -203,7 +203,8 @@ void wire_send(struct remote_store *remote, const struct remote_request *request
                const struct remote_wire *wire, struct http_reply *reply);
 
 /* Overwrites a secret in a reply that is not a success: a server may echo what it was sent, and its
- * replies are shown to users. */
+ * replies are shown to users. The secret is found also where some of its bytes are escaped, as in a
+ * URL or in XML. */
 void remote_hide(struct http_reply *reply, const char *secret);
 
 /* ---- The time in signatures (skew.c) ------------------------------------------------- */

@@ -2,6 +2,7 @@
 /* request.c: builds the URL and the headers of a request, sends it, and decides when to retry. A
  * write that may have taken effect is never sent again. */
 #include "base/check.h"
+#include "base/parse.h"
 #include "store/remote/remote.h"
 
 #include <stdio.h>
@@ -115,12 +116,46 @@ void wire_send(struct remote_store *remote, const struct remote_request *request
 /* Shorter strings are not treated as secrets. */
 #define SECRET_BYTES_MIN 8
 
+/* How many bytes at the start of the text stand for this one: the byte itself, "%2B" or "&#43;" in
+ * either case. 0: they stand for another one. */
+static size_t match_byte(struct view text, char wanted)
+{
+    if (text.size > 0 && text.data[0] == wanted)
+        return 1;
+    if (text.size >= 3 && text.data[0] == '%') {
+        int high = hex_digit(text.data[1]), low = hex_digit(text.data[2]);
+        return high >= 0 && low >= 0 && (unsigned char)wanted == high * 16 + low ? 3 : 0;
+    }
+    size_t end = view_find(view_first(text, 8), ';');
+    if (end == text.size || end >= 8 || !view_starts_with(text, VIEW("&#")))
+        return 0;
+    struct view digits = view_first(view_from(text, 2), end - 2);
+    bool hex = view_starts_with(digits, VIEW("x")) || view_starts_with(digits, VIEW("X"));
+    int value = 0;
+    for (size_t i = hex; i < digits.size; i++)
+        value = value * (hex ? 16 : 10) + hex_digit(digits.data[i]);
+    return value == (unsigned char)wanted ? end + 1 : 0;
+}
+
+/* The size of the secret at the start of the text, in any mixture of these forms; 0: not there. */
+static size_t match_secret(struct view text, const char *secret)
+{
+    size_t at = 0;
+    for (; *secret; secret++) {
+        size_t size = match_byte(view_from(text, at), *secret);
+        if (size == 0)
+            return 0;
+        at += size;
+    }
+    return at;
+}
+
 static void hide_text(char *text, size_t size, const char *secret)
 {
-    size_t length = strlen(secret);
-    char *found = length < SECRET_BYTES_MIN || size == 0 ? NULL : text;
-    while (found && (found = memmem(found, size - (size_t)(found - text), secret, length)))
-        memset(found, '*', length);
+    if (strlen(secret) < SECRET_BYTES_MIN)
+        return;
+    for (size_t i = 0; i < size; i++)
+        memset(text + i, '*', match_secret((struct view){ text + i, size - i }, secret));
 }
 
 void remote_hide(struct http_reply *reply, const char *secret)
