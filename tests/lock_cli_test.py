@@ -188,6 +188,32 @@ def _(s):
     equal({row["slots"] for row in held(s, "gpu")}, {3})
 
 
+@it("the exit status of a conflict can be chosen, and that of nothing else changes", ["sqlite"])
+def _(s):
+    acquire(s, "job")
+    for args in (["acquire", "job", "--no-wait"], ["acquire", "job", "--wait", "50ms"],
+                 ["key", "acquire", "job", "--no-wait"], ["key", "rm", "job", "--take", "--no-wait"],
+                 ["key", "acquire", "job", "--wait", "50ms"],
+                 ["write", "--no-wait", "o", "/dev/null", "--lock=job"],
+                 ["run", "--no-wait", "job", "true"], ["run", "--wait", "50ms", "job", "true"],
+                 ["elect", "run", "--step", "0s", "--wait", "50ms", "job", "true"]):
+        at = 2 if args[0] in ("key", "elect") else 1
+        done = s.run(*args[:at], "-E", "7", "--json", *args[at:], expect=7)
+        told = json.loads(done.stderr)
+        equal(told["status"], "TIMEOUT" if "50ms" in args else "HELD", args)
+    done = s.run("acquire", "--conflict-exit-code=0", "--no-wait", "job", expect=None)
+    equal((done.returncode, done.stdout), (0, b""))
+    true(b"HELD" in done.stderr, done.stderr)
+    s.run("run", "-E", "7", "other", "sh", "-c", "exit 3", expect=3)
+    fails(s, "INVALID", "acquire", "-E", "7", "job", "--ttl", "1ms")
+    s.run("acquire", "-E", "7", "other")
+    s.run("release", s.out("acquire", "-E", "7", "done", "--once-per", "1h").decode().strip(), "--complete", "-q")
+    fails(s, "ALREADY", "acquire", "-E", "7", "done", "--once-per", "1h")
+    for value in ("256", "-1", "", "seven"):
+        true("from 0 to 255" in fails(s, "INVALID", "acquire", "--conflict-exit-code=" + value, "job"), value)
+    true("requires --take" in fails(s, "INVALID", "key", "rm", "job", "-E", "7"), "it waits for nothing")
+
+
 @it("many scopes are held all or none, and who is in the way is named", LOCAL)
 def _(s):
     lease = acquire(s, "chunk:data/a", "chunk:data/b")

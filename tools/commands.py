@@ -32,7 +32,8 @@ The rows that follow such a line belong to it:
     term TERM: TEXT                      a term of a topic
 
 FLAG is one of only_reads, ends_in_order, or what main opens before it runs the command (see OPENS).
-An ATTRIBUTE is the type of the value (count, limit, size, span, wait; default: text), what a shell
+An ATTRIBUTE is the type of the value (count, limit, size, span, wait, exit_code; default:
+text), what a shell
 completes (see COMPLETIONS), all values as one|two, `required`, `many` (may be given more than
 once), or `choice N`: options with the same number exclude each other.
 """
@@ -52,7 +53,7 @@ BLOCKS = {  # and the rows that each may have
 }
 FLAGS = ["only_reads", "ends_in_order"]
 OPENS = ["objects", "store", "client", "partition", "index"]
-TYPES = ["count", "limit", "size", "span", "wait"]
+TYPES = ["count", "limit", "size", "span", "wait", "exit_code"]
 COMPLETIONS = ["file", "url", "command", "program", "lock", "object", "partition", "index", "txn",
                "group", "namespace"]
 NAME = r"([A-Z][A-Z=]*)"

@@ -33,6 +33,7 @@ enum option_type {
     OPTION_SIZE,
     OPTION_SPAN,
     OPTION_WAIT, /* a span, or "forever": WAIT_FOREVER */
+    OPTION_EXIT_CODE,
 };
 
 /* Longer than anyone waits, yet short enough that adding it to the current time cannot overflow. */
@@ -152,7 +153,7 @@ bool command_group_exists(struct view path);
 struct option_value {
     bool given;
     struct view text;
-    uint64_t number; /* the value of a count, limit or size */
+    uint64_t number; /* the value of a count, limit, size or exit code */
     struct span span;
     struct option_value *next; /* the next value of a repeated option; NULL after the last */
 };
@@ -174,6 +175,7 @@ struct cli {
     bool quiet;
     const char *outcome; /* the member `outcome` of an error; NULL: the status in lower case */
     json_t *refusal;     /* more members of an error with --json, such as the holder; or NULL */
+    bool conflict;       /* it failed because another client holds what it asked for */
     bool reported;       /* the command has printed its errors itself */
     bool passes_on;      /* exit with the wait status of another program: */
     int wait_status;

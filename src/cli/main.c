@@ -161,6 +161,9 @@ static int finish_run(struct cli *cli, enum hf_status status)
         interrupt_die(SIGINT);
     if (pipe_closed)
         interrupt_die(SIGPIPE);
+    if (status != HF_OK && cli->conflict && cli_has_option(cli, "conflict-exit-code"))
+        return (int)option_number(cli, "conflict-exit-code",
+                                  (uint64_t)hf_status_exit_code(status));
     if (status != HF_OK || !cli->passes_on)
         return hf_status_exit_code(status);
     if (WIFSIGNALED(cli->wait_status))

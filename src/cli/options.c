@@ -104,6 +104,9 @@ static enum hf_status parse_value(struct cli *cli, const struct option_spec *spe
     case OPTION_COUNT:
         status = parse_u64(value->text, INT64_MAX, &value->number, &cli->error);
         break;
+    case OPTION_EXIT_CODE:
+        status = parse_u64(value->text, UINT8_MAX, &value->number, &cli->error);
+        break;
     case OPTION_LIMIT:
         value->number = INT64_MAX;
         if (!view_equal(value->text, VIEW("any")))

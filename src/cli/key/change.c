@@ -16,7 +16,7 @@ struct changing {
 
 static enum hf_status check_take(struct cli *cli)
 {
-    static const char *const goes_with[] = { "ttl", "wait", "no-wait" };
+    static const char *const goes_with[] = { "ttl", "wait", "no-wait", "conflict-exit-code" };
     static const char *const excluded[] = { "txn", "staged" };
     bool takes = cli_given(cli, "take");
     for (size_t i = 0; i < sizeof goes_with / sizeof goes_with[0]; i++)

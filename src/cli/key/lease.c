@@ -166,6 +166,7 @@ enum hf_status key_context_take(struct key_context *context, const char *name,
     bool waited = (status == HF_HELD || status == HF_TIMEOUT) && explain_waiting(context);
     if (status == HF_OK || (status == HF_TIMEOUT && !waited))
         return status;
+    cli->conflict = status == HF_HELD || waited;
     return key_refused(cli, context->info.outcome);
 }
 

@@ -124,17 +124,19 @@ static bool add_blocker(void *argument, const char *scope, const struct hf_lease
     return true;
 }
 
-static void add_blockers(struct buffer *to, json_t **refusal, struct hf_lock *lock)
+/* False if the store does not reply. */
+static bool add_blockers(struct buffer *to, json_t **refusal, struct hf_lock *lock)
 {
     struct blocking blocking = { to, refusal, 0 };
     char scope[HF_SCOPE_TEXT_MAX];
     size_t count = 0;
-    hf_lock_blockers(lock, add_blocker, &blocking, /* error */ NULL);
+    enum hf_status status = hf_lock_blockers(lock, add_blocker, &blocking, /* error */ NULL);
     while (hf_lock_scope(lock, count, scope, /* error */ NULL) == HF_OK)
         count++;
     if (blocking.scopes_leased > 1)
         buffer_print(to, "; %zu of the %zu requested scopes are held", blocking.scopes_leased,
                      count);
+    return status == HF_OK || status == HF_NOT_FOUND;
 }
 
 void append_blocker(struct buffer *to, struct hf_lock *lock)
@@ -158,7 +160,8 @@ void lock_explain(struct cli *cli, struct hf_lock *lock)
     if (status != HF_HELD && status != HF_TIMEOUT)
         return;
     struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
-    add_blockers(&text, cli->json ? &cli->refusal : NULL, lock);
+    bool replies = add_blockers(&text, cli->json ? &cli->refusal : NULL, lock);
+    cli->conflict = status == HF_HELD || replies; /* otherwise, the TIMEOUT is the store's */
     hf_lock_scope(lock, 0, scope, /* error */ NULL);
     if (text.size > 0 && view_starts_with(view_of(scope), VIEW("chunk:")))
         cli->outcome = "chunks_already_leased";

@@ -74,7 +74,8 @@ void refusal_add_lease(json_t **refusal, const struct hf_lease_info *lease, cons
 void append_blocker(struct buffer *to, struct hf_lock *lock);
 
 /* Replaces an error that only says "held" with an error that names the holders. For --json, also
- * records which client holds the lock or has already completed the work, and when to retry. */
+ * records which client holds the lock or has already completed the work, and when to retry. Sets
+ * cli->conflict. */
 void lock_explain(struct cli *cli, struct hf_lock *lock);
 
 /* The `proceed` callback of lists: true until a signal arrives. */
