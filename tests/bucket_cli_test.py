@@ -30,7 +30,7 @@ CHUNK = "data/default/L0/2026/01/0123456789abcdef0123456789abcdef.usv"
 # A line for each command. What touches no store is named below; what handles objects by hand comes
 # last.
 WORK = [
-    "run job -- touch started", "acquire job", f"renew {LEASE}", f"release {LEASE}", "locks ls",
+    "run job -- touch started", "acquire job", "hold job", f"renew {LEASE}", f"release {LEASE}", "locks ls",
     "locks show job", "locks break job --reason x", "locks watch --for 1s", "locks timeline job", "top", "write o file --lock job",
     "read o", "namespace create many --placement pages:4", "namespace show many", "store restored",
     "store restored --yes", "store repair epoch", "key acquire k", f"key renew --lease {LEASE}",

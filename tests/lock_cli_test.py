@@ -14,13 +14,14 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
 
 import cases
 import cli_test
-from cli_test import LOCAL, MIB, SANITIZED, code, equal, it, true, until
+from cli_test import LOCAL, MIB, PROGRAM, SANITIZED, code, equal, it, true, until
 
 cases.cases.clear()
 
@@ -154,6 +155,83 @@ def _(s):
     process.communicate()
     equal(process.returncode, -signal.SIGPIPE)
     s.run("acquire", "--no-wait", "job")
+
+
+def start_hold(s, *args, ttl="10m", **options):
+    """A holder with a pipe to its stdin, and the variables that it has printed."""
+    holder = s.start("hold", "--ttl", ttl, *args, stdin=subprocess.PIPE, **options)
+    lines = dict(line.split("=", 1) for line in holder.stdout.read().decode().splitlines())
+    equal(sorted(lines), ["HOLDFAST_LEASE", "HOLDFAST_TOKEN"])
+    return holder, lines
+
+
+@it("hold prints the lease for a shell, renews it, and releases it when its stdin is closed", LOCAL)
+def _(s):
+    holder, told = start_hold(s, "job", "--holder", "me", ttl="3s")
+    until(lambda: held(s)[0]["renewals"] > 0, "a renewal")
+    lease = held(s)[0]
+    equal((lease["holder"], lease["lease"], str(lease["token"])),
+          ("me", told["HOLDFAST_LEASE"], told["HOLDFAST_TOKEN"]))
+    holder.stdin.close()
+    equal(holder.wait(30), 0, holder.stderr.read())
+    equal(held(s), [])
+    told = s.start("hold", "--json", "path:/a", "path:/b", stdin=subprocess.PIPE)
+    equal(json.loads(told.stdout.read())["scopes"], ["path:/a", "path:/b"])
+    told.stdin.close()
+    equal(told.wait(30), 0)
+
+
+@it("hold ends with its parent, with a signal and with its lease, and leaves the line with its script", ["sqlite"])
+def _(s):
+    ours, theirs = os.pipe()  # its stdin stays open
+    parent = subprocess.Popen(["sh", "-c", f'"{PROGRAM}" hold --ttl 10m job; exit 1'], cwd=s.path, env=s.env,
+                              stdin=ours, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    true(parent.stdout.readline().startswith(b"HOLDFAST_TOKEN="), "it is held")
+    parent.kill()
+    parent.wait(30)
+    until(lambda: not held(s), "the release after its parent was killed")
+    os.close(ours)
+    os.close(theirs)
+    holder, _ = start_hold(s, "job")
+    holder.terminate()
+    equal(holder.wait(30), -signal.SIGTERM)
+    equal(held(s), [])
+    holder, _ = start_hold(s, "job", ttl="3s")  # a broken lease is noticed when it is renewed
+    waiter = s.start("hold", "--wait", "forever", "job", stdin=subprocess.PIPE)
+    until(lambda: show(s, "job")["queue"], "a waiter")
+    waiter.stdin.close()
+    equal(waiter.wait(30), code(s, "CANCELLED"))
+    equal((waiter.stdout.read(), show(s, "job")["queue"]), (b"", []))
+    fails(s, "HELD", "hold", "--no-wait", "job")
+    s.run("locks", "break", "-q", "job", "--reason", "x")
+    equal(holder.wait(60), code(s, "LOST"))
+    true(b"LOST: the lease was lost" in holder.stderr.read(), "a sentence")
+    with open("/dev/full", "wb") as full:
+        s.run("hold", "job", stdout=full, expect=code(s, "UNAVAILABLE"))
+    equal(held(s), [])
+
+
+@it("the script of the examples holds its lock from its first step to its last one", ["sqlite"])
+def _(s):
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "hold.sh")
+
+    def run_script(path):
+        return subprocess.run(["bash", path], cwd=s.path, env=s.env, capture_output=True, timeout=60)
+
+    done = run_script(script)
+    equal((done.returncode, done.stdout, done.stderr), (0, b"step 1 under token 1\nstep 2\ndone\n", b""))
+    equal(held(s), [])
+    with open(script, encoding="utf-8") as file:
+        text = file.read()
+    true("--wait 10s" in text and 'echo "step 2"\n' in text, "the lines that are changed here")
+    s.write("lost.sh", text.replace("hold --wait", "hold --ttl 3s --wait").replace('echo "step 2"\n', "holdfast locks break -q deploy --reason x\n"
+                                    'until ! kill -0 "$holder" 2>&-; do sleep 0.01; done\n').encode())
+    done = run_script(s.file("lost.sh"))
+    equal((done.returncode, done.stdout), (code(s, "LOST"), b"step 1 under token 2\n"), done.stderr)
+    acquire(s, "deploy")
+    s.write("no.sh", text.replace("--wait 10s", "--no-wait").encode())
+    done = run_script(s.file("no.sh"))
+    equal((done.returncode, done.stdout), (code(s, "HELD"), b""), done.stderr)
 
 
 @it("a lease comes on stdin too, where no other user sees it", LOCAL)

@@ -288,6 +288,9 @@ void write_error_line(json_t *object);
  * the command is named. */
 void cli_report(struct cli *cli, struct view about, const struct hf_error *error);
 
+/* From now on, the command may need more than a second to end after Ctrl-C, and says so. */
+void cli_end_in_order(struct cli *cli);
+
 /* ---- Help ---------------------------------------------------------------------------- */
 
 void help_welcome(struct cli *cli);

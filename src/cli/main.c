@@ -117,6 +117,14 @@ void cli_report(struct cli *cli, struct view about, const struct hf_error *error
 
 /* ---- One run ------------------------------------------------------------------------- */
 
+void cli_end_in_order(struct cli *cli)
+{
+    interrupt_in_order(cli->quiet ? NULL
+                       : cli->json
+                           ? "{\"warning\":\"stopping; press Ctrl-C again to exit now\"}\n"
+                           : "holdfast: stopping; press Ctrl-C again to exit now\n");
+}
+
 static enum hf_status run(struct cli *cli)
 {
     if (cli_given(cli, "version"))
@@ -124,10 +132,7 @@ static enum hf_status run(struct cli *cli)
     if (cli->command && cli_given(cli, "help"))
         return help_command(cli, cli->command), HF_OK;
     if (cli->command && cli->command->ends_in_order)
-        interrupt_in_order(cli->quiet ? NULL
-                           : cli->json
-                               ? "{\"warning\":\"stopping; press Ctrl-C again to exit now\"}\n"
-                               : "holdfast: stopping; press Ctrl-C again to exit now\n");
+        cli_end_in_order(cli);
     if (cli->command) {
         enum hf_status status = cli_open(cli);
         return status == HF_OK ? cli->command->run(cli) : status;

@@ -48,8 +48,6 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
         return HF_OK;
     const char *mode = option_text(cli, "mode");
     const struct option_value *slots = cli_option(cli, "slots");
-    const struct option_value *once_per = cli_option(cli, "once-per");
-    const struct option_value *slack = cli_option(cli, "slack");
     if (mode && strcmp(mode, "shared") == 0)
         options->mode = HF_SHARED;
     else if (mode && strcmp(mode, "exclusive") != 0)
@@ -60,6 +58,10 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
         options->mode = HF_SLOTS;
         options->slots = (uint32_t)slots->number;
     }
+    if (!cli_has_option(cli, "once-per"))
+        return HF_OK;
+    const struct option_value *once_per = cli_option(cli, "once-per");
+    const struct option_value *slack = cli_option(cli, "slack");
     options->once_per_ms = option_ms(cli, "once-per", 0);
     if (slack && !once_per)
         return cli_invalid(cli, "--slack requires --once-per");
@@ -216,9 +218,10 @@ static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
     while (!waiting->over) {
         env_cond_wait_until(&waiting->ended, &waiting->mutex,
                             mono_add(env_now(cli->env), CANCEL_EACH));
-        if (interrupted() && call->txn)
+        bool over = interrupted() || (call->gives_up && call->gives_up(call->argument));
+        if (over && call->txn)
             hf_txn_interrupt(call->txn);
-        else if (interrupted())
+        else if (over)
             hf_lock_interrupt(call->lock);
         else if (!waiting->over && !mono_before(env_now(cli->env), tell_at))
             told = tell_trouble_once(cli,

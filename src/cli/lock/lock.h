@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lock.h: declarations that the lock commands share. hold.c acquires, renews and releases locks;
  * locks.c lists, shows and breaks leases; locks_watch.c watches them, and locks_timeline.c shows
- * who held one when; fenced.c reads and writes fenced objects; text.c describes leases. */
+ * who held one when; keep.c holds a lock for a script; fenced.c reads and writes fenced objects; text.c describes leases. */
 #ifndef CLI_LOCK_LOCK_H
 #define CLI_LOCK_LOCK_H
 
@@ -20,7 +20,8 @@ enum hf_status lease_text(struct cli *cli, const char *given, const char **ret_t
 enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
                            struct hf_lock **ret_lock);
 
-/* Reads --ttl and, for commands with modes, --mode, --slots, --once-per and --slack. */
+/* Reads --ttl and, for commands with modes, --mode and --slots, and --once-per and --slack if the
+ * command has them. */
 enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_options *options);
 
 /* A wait that runs on its own thread, while the calling thread watches for signals. */
@@ -29,6 +30,7 @@ struct wait_call {
     void *argument;
     struct hf_lock *lock; /* the lock to acquire, ... */
     struct hf_txn *txn;   /* ... or, unless NULL, the transaction that acquires it */
+    bool (*gives_up)(void *argument); /* whether to end the wait, as a signal does; or NULL */
 };
 
 /* Reports once why the store does not reply, for example because a disk is full. `trouble` and
