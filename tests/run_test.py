@@ -332,10 +332,64 @@ def _(s):
     s.let_go(tree)
 
 
-@it("locks nest, and the same lock inside itself is held")
+@it("locks nest, and a run inside of a run of the same lock runs under its lease")
 def _(s):
+    tell = 'echo "$HOLDFAST_LEASE $HOLDFAST_TOKEN $HOLDFAST_STORE"'
     equal(s.out("a", "holdfast", "run", "b", "--", "echo", "inside"), "inside\n")
-    s.run("a", "holdfast", "run", "--no-wait", "a", "true", expect=CODES["HELD"])
+    for outer, inner in (([], []), (["--ns", "n"], ["--ns", "n"]), (["--mode", "shared"], ["--mode", "shared"]),
+                         ([], ["--mode", "shared"]), (["--slots", "2"], ["--slots", "2"]), ([], ["--slots", "3"])):
+        name = f"x{len(outer)}{len(inner)}" + "".join(outer + inner).replace("-", "")
+        twice = s.out(*outer, name, "--", "sh", "-c",
+                      f"{tell}; exec holdfast run {' '.join(inner)} --no-wait {name} -- sh -c '{tell}'")
+        true(len(set(twice.splitlines())) == 1, twice)
+    deep = s.out("a", "--", "holdfast", "run", "b", "--", "sh", "-c",
+                 f"echo $HOLDFAST_LEASE; holdfast run --no-wait named:a -- sh -c '{tell}'").split()
+    true("/b.json" in deep[0] and "/a.json" in deep[1] and deep[1].startswith(deep[2] + ":"), deep)
+    equal(s.run("a", "holdfast", "run", "a", "sh", "-c", "exit 7", expect=7).stderr, b"")
+    s.run("a", "holdfast", "run", "a", "sh", "-c", "kill -USR1 $$", expect=-signal.SIGUSR1)
+    done = s.run("a", "holdfast", "run", "a", "no-such-program", expect=127)
+    equal(done.stderr, b"holdfast: run a: NOT_FOUND: there is no program 'no-such-program'\n")
+    s.run("a", "sh", "-c", "holdfast run a -- sleep 60 & sleep 0.2")
+    s.out("--no-wait", "a", "true")
+
+
+@it("a run inside of a run waits for itself if it is told to, and not if its mode is another one")
+def _(s):
+    s.run("a", "holdfast", "run", "--no-inherit", "--no-wait", "a", "true", expect=CODES["HELD"])
+    for outer, inner, wanted in ((["--mode", "shared"], [], b"mode shared"),
+                                 (["--slots", "2"], ["--slots", "3"], b"mode slots"),
+                                 (["--slots", "2"], ["--mode", "shared"], b"mode slots"),
+                                 ([], ["--once-per", "1h"], b"--once-per needs a lease of its own")):
+        done = s.run(*outer, "a", "holdfast", "run", *inner, "--wait", "forever", "a", "true",
+                     expect=CODES["HELD"])
+        true(b"the run around this one holds it" in done.stderr and wanted in done.stderr, done.stderr)
+    s.run("--mode", "shared", "a", "holdfast", "run", "-E", "7", "a", "true", expect=7)
+
+
+@it("an environment that is forged, copied or stale gives nobody a lock")
+def _(s):
+    holder = s.hold("x", script="env | grep HOLDFAST_ > new; mv new theirs")
+    until(lambda: s.read("theirs"), "its environment")
+    theirs = dict(line.split("=", 1) for line in s.read("theirs").splitlines())
+    inner = ["holdfast", "run", "--no-wait", "x", "true"]
+    ours = dict(s.env)
+    s.env.update(theirs)  # of a process that is not our ancestor
+    s.run("--no-wait", "x", "true", expect=CODES["HELD"])
+    s.env = ours
+    lease = f"HOLDFAST_LEASE={theirs['HOLDFAST_LEASE']}"
+    s.run("y", "env", lease, *inner, expect=CODES["HELD"])
+    for guard in (theirs["HOLDFAST_GUARD"], "1:3", "x", ":", f"{os.getpid()}:0", "9" * 30, "$PPID:0", "$PPID:1",
+                  "$PPID:$HOLDFAST_TOKEN", ",,,", "0:0", "-1:-1"):
+        s.run("y", "sh", "-c", f'{lease} HOLDFAST_GUARD={guard} exec "$@"', "sh", *inner, expect=CODES["HELD"])
+    s.run("x", "--store", "sqlite:other.db", *inner[:2], "--store", "sqlite:store.db", *inner[2:],
+          expect=CODES["HELD"])
+    s.run("--ns", "n", "x", *inner, expect=CODES["HELD"])
+    s.let_go(holder)
+    # The lease of the outer run is broken, and its guard has not noticed yet.
+    done = s.run("--ttl", "60s", "x", "sh", "-c", "holdfast locks break -q x --reason test; "
+                 "holdfast run x touch ran; echo $? > status; exit 5", expect=CODES["LOST"])
+    equal((s.read("status"), os.path.exists(s.file("ran"))), (f"{CODES['LOST']}\n", False))
+    true(b"the lease of the run around this one (token" in done.stderr, done.stderr)
 
 
 @it("once per period it runs, wherever it is started, unless it failed")

@@ -34,6 +34,7 @@ NOT_SERVED = {
     "lock": {
         "those who wait are served in order, one at a time, with rising tokens": IN_LINE,
         "a lease comes on stdin too, where no other user sees it": OBJECTS,
+        "the exit status of a conflict can be chosen, and that of nothing else changes": OBJECTS,
         "many scopes are held all or none, and who is in the way is named": MANY,
         "what was completed within the period is ALREADY done; what failed or was let go is not": NO_ONCE,
         "a note that is no JSON ends nothing": NO_ONCE,
@@ -61,6 +62,9 @@ NOT_SERVED = {
     },
     "run": {
         "a run on an sqlite store waits for the disk twice: for the grant, and for the release": LOCAL,
+        "locks nest, and a run inside of a run of the same lock runs under its lease": DETAIL,
+        "a run inside of a run waits for itself if it is told to, and not if its mode is another one": DETAIL,
+        "an environment that is forged, copied or stale gives nobody a lock": DETAIL,
         "once per period it runs, wherever it is started, unless it failed": NO_ONCE,
         "a period counts from when the run began, so that a job of cron runs every time": NO_ONCE,
         "three hundred others of the same table do not make it forget": NO_ONCE,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lock.h: declarations that the lock commands share. hold.c acquires, renews and releases locks;
  * locks.c lists, shows and breaks leases; locks_watch.c watches them, and locks_timeline.c shows
- * who held one when; keep.c holds a lock for a script; fenced.c reads and writes fenced objects; text.c describes leases. */
+ * who held one when; keep.c holds a lock for a script; fenced.c reads and writes fenced objects;
+ * text.c describes leases. */
 #ifndef CLI_LOCK_LOCK_H
 #define CLI_LOCK_LOCK_H
 

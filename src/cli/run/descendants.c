@@ -68,6 +68,15 @@ static pid_t read_parent(pid_t pid)
     return at > 0 && parse_pid(view_cut(&rest, ' '), &parent) ? parent : 0;
 }
 
+/* The bound ends a walk in which process ids are reused meanwhile. */
+bool descendants_is_ancestor(pid_t pid)
+{
+    pid_t at = getppid();
+    for (size_t i = 0; i < DESCENDANTS_MAX && at > 1 && at != pid; i++)
+        at = read_parent(at);
+    return at == pid && pid > 1;
+}
+
 /* The process id may have been reused since the walk. A pidfd always refers to one process: it is
  * opened first, and used only if the parent of the process is still the one from the walk, or is
  * this process because the parent has ended. False if we may not signal the process. */

@@ -11,6 +11,7 @@
 #ifndef CLI_RUN_DESCENDANTS_H
 #define CLI_RUN_DESCENDANTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -28,6 +29,9 @@ struct descendants_found descendants_signal(int number);
 /* Like descendants_signal, but reads all of /proc, for kernels that do not list the children of a
  * process. The more processes the machine runs, the longer it takes. */
 struct descendants_found descendants_signal_by_scan(int number);
+
+/* Whether this process descends from that one. */
+bool descendants_is_ancestor(pid_t pid);
 
 /* Reaps one child that has ended, and returns its process id. 0: no child has ended; -1: this
  * process has no children. */

@@ -78,6 +78,12 @@ enum hf_status guard_start(struct guard *guard, struct env *env,
 
 #define GUARD_VARIABLES_MAX 4
 
+/* For runs inside of the command (outer.h): the name of the file in memory in which the guard keeps
+ * the variables of its command, and the variable that names it as PID:FD. The entries of the guards
+ * around this one follow, separated by commas. */
+#define OUTER_FILE_NAME "holdfast-run"
+#define OUTER_VARIABLE  "HOLDFAST_GUARD"
+
 /* A variable for the environment of the command. */
 struct guard_variable {
     const char *name;

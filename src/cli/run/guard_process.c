@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -27,6 +29,9 @@
 
 /* A release that takes longer than this is abandoned; the lease then expires on its own. */
 #define RELEASE_SECONDS_MAX 30
+
+/* Room for OUTER_VARIABLE. A longer list starts anew with this guard. */
+#define GUARDS_TEXT_MAX 256
 
 /* The guard only ever moves from a phase to a later one. */
 enum phase {
@@ -57,6 +62,7 @@ struct watch {
     bool stuck_told;
     size_t variables_size; /* of the variables for the command's environment */
     char variables[VARIABLES_BYTES_MAX];
+    char guards[GUARDS_TEXT_MAX]; /* OUTER_VARIABLE for the command; empty: none */
 };
 
 /* The value of one of the command's variables ("NAME="), or NULL. */
@@ -81,8 +87,8 @@ static void report(const struct watch *watch, enum guard_report_kind kind, int v
 
 /* Turns the forked child into the command. PDEATHSIG does not fire if the guard died before it was
  * set, so the parent is checked afterwards. The socket is close-on-exec. */
-static _Noreturn void become_guarded(const struct watch *watch, pid_t guard,
-                                     struct order *order, size_t variables_size)
+static _Noreturn void become_guarded(struct watch *watch, pid_t guard, struct order *order,
+                                     size_t variables_size)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != guard)
         _exit(126);
@@ -90,6 +96,8 @@ static _Noreturn void become_guarded(const struct watch *watch, pid_t guard,
     for (char *text = order->variables; text < end; text += strlen(text) + 1)
         if (putenv(text) != 0)
             _exit(126);
+    if (watch->guards[0] ? putenv(watch->guards) != 0 : unsetenv(OUTER_VARIABLE) != 0)
+        _exit(126);
     if (watch->deaths_ignored)
         signal(SIGCHLD, SIG_IGN);
     if (watch->command->before_exec)
@@ -99,6 +107,26 @@ static _Noreturn void become_guarded(const struct watch *watch, pid_t guard,
     int reason = errno;
     report(watch, GUARD_NOT_STARTED, reason);
     _exit(reason == ENOENT || reason == ENOTDIR ? 127 : 126);
+}
+
+/* Keeps the variables in a file in memory, where a run inside of the command reads which lease this
+ * guard guards (outer.h). Without such a file, that run acquires a lease of its own. */
+static void publish_variables(struct watch *watch)
+{
+    const char *before = getenv(OUTER_VARIABLE);
+    int fd = watch->variables_size > 0 ? memfd_create(OUTER_FILE_NAME, MFD_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    ssize_t written = write(fd, watch->variables, watch->variables_size);
+    if (written != (ssize_t)watch->variables_size) {
+        close(fd);
+        return;
+    }
+    int size = snprintf(watch->guards, sizeof watch->guards, OUTER_VARIABLE "=%d:%d%s%s",
+                        (int)getpid(), fd, before ? "," : "", before ? before : "");
+    if (size >= (int)sizeof watch->guards)
+        snprintf(watch->guards, sizeof watch->guards, OUTER_VARIABLE "=%d:%d", (int)getpid(),
+                 fd);
 }
 
 /* Closes stdin and stdout, so that the guard does not keep the command's pipes open; stderr stays
@@ -128,6 +156,7 @@ static void start_command(struct watch *watch, struct order *order, size_t varia
     watch->variables_size = variables_size;
     memcpy(watch->variables, order->variables, variables_size);
     watch->phase = PHASE_RUNNING;
+    publish_variables(watch);
     if (!mono_before(env_now(watch->env), watch->times.term_at)) {
         report(watch, GUARD_OVERDUE, 0);
         return;

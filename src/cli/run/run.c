@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: `holdfast run`: runs a command only while its lock is held, and ends the command before
  * another client can take over the lock. */
-#include "cli/run/run.h"
+#include "cli/run/outer.h"
 
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
@@ -131,31 +131,50 @@ static bool lacks_x_bit(const char *program)
            S_ISREG(info.st_mode) && !(info.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH));
 }
 
-/* Runs the command. The lock is held. If the command could not be started, the error distinguishes
- * the same reasons as shells do. */
-static enum hf_status run_locked(struct run *run)
+/* Reports why the command could not be started. The error distinguishes the same reasons as shells
+ * do. */
+static void report_not_started(struct run *run, int reason)
 {
-    struct cli *cli = run->cli;
-    const char *program = cli->arguments[1];
-    struct run_end end;
+    const char *program = run->cli->arguments[1];
     struct hf_error error;
-    run_watch(run, &end);
-    sigprocmask(SIG_SETMASK, &run->mask_before, NULL); /* now a second Ctrl-C ends us */
-    if (end.not_started == ENOENT && !strchr(program, '/'))
+    if (reason == ENOENT && !strchr(program, '/'))
         error_set(&error, HF_NOT_FOUND, "there is no program '%.100s'", program);
-    else if (end.not_started == EACCES && lacks_x_bit(program))
+    else if (reason == EACCES && lacks_x_bit(program))
         error_set(&error, HF_DENIED,
                   "cannot run '%s': %s; make it executable with 'chmod +x %s'", program,
                   strerror(EACCES), program);
-    else if (end.not_started)
-        error_set(&error, end.not_started == ENOENT ? HF_NOT_FOUND : HF_DENIED,
-                  "cannot run '%.100s': %s", program, strerror(end.not_started));
+    else
+        error_set(&error, reason == ENOENT ? HF_NOT_FOUND : HF_DENIED,
+                  "cannot run '%.100s': %s", program, strerror(reason));
+    cli_report(run->cli, view_of(run->scope), &error);
+}
+
+/* Runs the command. The lock is held. */
+static enum hf_status run_locked(struct run *run)
+{
+    struct cli *cli = run->cli;
+    struct run_end end;
+    run_watch(run, &end);
+    sigprocmask(SIG_SETMASK, &run->mask_before, NULL); /* now a second Ctrl-C ends us */
     if (end.not_started)
-        cli_report(cli, view_of(run->scope), &error);
+        report_not_started(run, end.not_started);
     enum hf_status status = end_run(run, &end);
     cli->passes_on = end.exited;
     cli->wait_status = end.wait_status;
     return status;
+}
+
+/* Becomes the command, under the lease of an outer run; returns only if that fails. */
+static enum hf_status run_inherited(struct run *run)
+{
+    struct cli *cli = run->cli;
+    hf_store_close(cli->handle);
+    cli->handle = NULL;
+    int reason = outer_become_command(cli, run->inherited);
+    report_not_started(run, reason);
+    cli->passes_on = true;
+    cli->wait_status = W_EXITCODE(reason == ENOENT || reason == ENOTDIR ? 127 : 126, 0);
+    return HF_OK;
 }
 
 enum hf_status run_through(struct run *run, struct hf_lock_options *options)
@@ -181,7 +200,7 @@ enum hf_status run_through(struct run *run, struct hf_lock_options *options)
         cli->passes_on = true;
         cli->wait_status = signal;
         status = HF_OK;
-    } else if (status == HF_OK) {
+    } else if (status == HF_OK && !run->inherited) {
         status = run_locked(run);
     } else if (status == HF_ALREADY && cli->quiet) {
         cli->reported = true;
@@ -198,17 +217,22 @@ enum hf_status run_through(struct run *run, struct hf_lock_options *options)
     }
     if (run->notify >= 0)
         close(run->notify);
-    return status;
+    return status == HF_OK && !signal && run->inherited ? run_inherited(run) : status;
 }
 
 enum hf_status run_run(struct cli *cli)
 {
     struct run run = { .cli = cli, .once_per = cli_given(cli, "once-per") };
+    struct outer_runs outer;
     struct hf_lock_options options;
     enum hf_status status = lock_options(cli, /* has_modes */ true, &options);
     bool watched = isatty(STDERR_FILENO) == 1; /* a user sees the holder and can stop it */
     run.wait_ms = option_ms(cli, "wait", watched ? WAIT_FOREVER.us / 1000 : WAIT_MS_DEFAULT);
     if (cli_given(cli, "no-wait"))
         run.wait_ms = 0;
+    if (status == HF_OK && !cli_given(cli, "no-inherit")) {
+        run.outer = &outer;
+        status = outer_find(cli, &outer);
+    }
     return status == HF_OK ? run_through(&run, &options) : status;
 }

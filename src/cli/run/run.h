@@ -12,12 +12,16 @@
 #include <sys/signalfd.h>
 
 struct candidate;
+struct outer_lease;
+struct outer_runs;
 
 struct run {
     struct cli *cli;
     int64_t wait_ms;
     bool once_per;               /* success is recorded in the store */
     struct candidate *candidate; /* for `elect run`, which first waits for its turn; or NULL */
+    struct outer_runs *outer;    /* the runs around this one, whose lease it may use; or NULL */
+    const struct outer_lease *inherited; /* the lease of one of them that covers the lock */
     const char *scope;
     struct span ttl;
     struct hf_lock *lock;
@@ -39,7 +43,8 @@ void run_hush(struct run *run);
 /* Opens the store and creates the lock handle, which the caller frees. */
 enum hf_status run_open_lock(struct run *run, const struct hf_lock_options *options);
 
-/* Like run_open_lock, but also acquires the lock. OK if the lock is held. After a signal, the
+/* Like run_open_lock, but also acquires the lock. OK if the lock is held, or if the lease of an
+ * outer run covers it (run->inherited). After a signal, the
  * status is CANCELLED, *ret_signal is the signal number, and no lock is held. */
 enum hf_status run_wait(struct run *run, const struct hf_lock_options *options,
                         int *ret_signal);

@@ -4,7 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
 #include "cli/output/progress.h"
-#include "cli/run/run.h"
+#include "cli/run/outer.h"
 
 #include <poll.h>
 #include <stdatomic.h>
@@ -18,7 +18,23 @@ struct waiting {
     struct hf_error error;
     atomic_bool opened; /* run->lock is set, and may be used */
     atomic_bool over;
+    bool refused; /* because of an outer run; the error is complete */
 };
+
+/* Whether the lock must be acquired: no outer run holds it. */
+static bool needs_own_lease(struct waiting *waiting)
+{
+    struct run *run = waiting->run;
+    const struct outer_lease *lease;
+    enum outer_verdict verdict = !run->outer
+                                     ? OUTER_NONE
+                                     : outer_judge(run->cli, run->outer, run->scope,
+                                                   waiting->options, &lease, &waiting->error);
+    waiting->refused = verdict == OUTER_REFUSES;
+    if (verdict == OUTER_COVERS)
+        run->inherited = lease;
+    return verdict == OUTER_NONE;
+}
 
 /* The thread also opens the store, so a store that does not reply does not block signals. */
 static void open_and_acquire(void *argument)
@@ -28,8 +44,9 @@ static void open_and_acquire(void *argument)
     if (run_open_lock(run, waiting->options) == HF_OK) {
         atomic_store(&waiting->opened, true);
         int64_t wait_ms = run->wait_ms;
-        if (!run->candidate ||
-            candidate_wait_turn(run->candidate, run, &wait_ms, &waiting->error) == HF_OK)
+        if (needs_own_lease(waiting) &&
+            (!run->candidate ||
+             candidate_wait_turn(run->candidate, run, &wait_ms, &waiting->error) == HF_OK))
             hf_lock_acquire(run->lock, wait_ms, &waiting->error);
     } else {
         waiting->error = run->cli->error;
@@ -114,13 +131,15 @@ enum hf_status run_wait(struct run *run, const struct hf_lock_options *options, 
     env_task_join(cli->env, task);
     status = waiting.error.status;
     if (signal) {
-        if (status == HF_OK)
+        if (status == HF_OK && !run->inherited)
             hf_lock_release(run->lock, NULL);
         *ret_signal = signal;
         return error_set(&cli->error, HF_CANCELLED, "stopped by a signal");
     }
     cli->error = waiting.error;
-    if (run->lock)
+    if (waiting.refused)
+        cli->conflict = status == HF_HELD;
+    else if (run->lock)
         lock_explain(cli, run->lock);
     return status;
 }
