@@ -114,7 +114,7 @@ def check_sources():
     listed = set(re.findall(r"^(\d+)\. .*<(https://\S+)>$", sources, re.M))
     linked = set(re.findall(r"^\[(\d+)\]: (https://\S+)$", sources, re.M))
     tell(linked == listed and cited == {number for number, _address in listed},
-         "every source of docs/comparison.md is listed with its address, and cited", str(sorted(linked ^ listed)))
+         "every source of docs/comparison.md is listed with its address, and cited", str(sorted(linked ^ listed) or ""))
 
 
 def main():
