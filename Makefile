@@ -7,6 +7,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 FLAKE_RUNS ?= 200
+HOURS ?= 1
 
 # Build folders or git revisions that `make ab` and `make bench` compare, and options of tools/ab.py.
 A ?=
@@ -34,7 +35,7 @@ TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninj
 
 .DEFAULT_GOAL := all
 .PHONY: all abi api-docs help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
-	deb format clean screenshots docs setup setup-test needs
+	deb format clean screenshots docs soak setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
 	ninja -C build
@@ -107,6 +108,11 @@ bench: setup-test build-bench/build.ninja ## check the performance targets; need
 	@sh tools/setup.sh bench
 	ninja -C build-bench benches
 	sh tools/bench.sh build-bench $(AB)
+
+soak: setup-test build-gcc/build.ninja ## everything at once on one Ceph bucket, with faults, for HOURS (default: 1)
+	ninja -C build-gcc src/cli/holdfast tests/txn_worker
+	HOLDFAST_PROGRAM=$(CURDIR)/build-gcc/src/cli/holdfast HOLDFAST_TEST_PROGRAMS=$(CURDIR)/build-gcc/tests \
+		python3 tests/soak.py --hours $(HOURS) --out build-soak
 
 ab: setup-test build-bench/build.ninja ## is B (default: this tree) slower than A? A=REVISION_OR_BUILD [B=...]
 	@test -n "$(A)" || { echo "make ab: A is missing; usage: make ab A=REVISION_OR_BUILD" >&2; exit 2; }

@@ -3,14 +3,19 @@
 """charts_test.py: tools/charts.py draws what benchmarks print, and an XML parser reads it."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+
+import charts
 import tap_kit
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 SVG = "{http://www.w3.org/2000/svg}"
 LOG = """commit 1; 2 cores
 == ab: build-bench beside itself
@@ -75,7 +80,17 @@ def the_pictures_of_the_documents_are_well_formed():
         ElementTree.parse(os.path.join(folder, name))
 
 
+def lines_have_panels():
+    panels = [("memory", {"a & b": [(0, 1), (10, 3)], "c": [(0, 2)]}), ("nothing", {})]
+    text = charts.draw_lines("one hour", "minutes", panels)
+    assert len(re.findall("<polyline", text)) == 2
+    ElementTree.fromstring(text)
+    for part in ("memory", "nothing", "a &amp; b", "0 to 10 minutes", "one hour"):
+        assert part in text, part
+
+
 CASES = [
+    ("lines are drawn in panels, one for each quantity", lines_have_panels),
     ("each program that prints figures has a picture", one_picture_for_each_program),
     ("figures and targets are bars, met or missed", figures_and_targets_are_bars),
     ("what a name contains is shown as text", names_are_texts),

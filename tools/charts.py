@@ -114,6 +114,34 @@ def draw_targets(chart, targets):
     chart.line("line", middle, top, middle, chart.y)
 
 
+PANEL, COLOURS = 150, ("#0969da", "#1a7f37", "#cf222e", "#9a6700", "#8250df", "#1b7c83", "#bc4c00", "#6e7781")
+
+
+def draw_lines(title, unit, panels):
+    """A chart of several panels, one below the other: (what, {name: [(x, y)...]}) each, from zero up."""
+    chart = Chart(title)
+    left, right = 90, WIDTH - VALUES
+    last = max((x for _, lines in panels for points in lines.values() for x, _ in points), default=1) or 1
+    for what, lines in panels:
+        chart.text("unit", left, chart.y + 12, what)
+        top, bottom = chart.y + 20, chart.y + 20 + PANEL
+        most = max((y for points in lines.values() for _, y in points), default=1) or 1
+        chart.line("line", left, bottom, right, bottom)
+        chart.text("name", left - 6, top + 8, f"{most:,.4g}")
+        chart.text("name", left - 6, bottom, "0")
+        for number, (name, points) in enumerate(lines.items()):
+            colour = COLOURS[number % len(COLOURS)]
+            place = " ".join(f"{left + (right - left) * x / last:.1f},{bottom - PANEL * y / most:.1f}"
+                             for x, y in points)
+            chart.parts.append(f'<polyline points="{place}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+            chart.parts.append(f'<rect x="{right + 10}" y="{top + 18 * number}" width="10" height="10" fill="{colour}"/>')
+            chart.text("unit", right + 26, top + 10 + 18 * number, name)
+        chart.y = bottom + 16
+    chart.text("unit", left, chart.y + 8, f"0 to {last:,.4g} {unit}")
+    chart.y += 16
+    return chart.whole()
+
+
 def draw(title, figures, targets):
     chart = Chart(title)
     if figures:
