@@ -257,6 +257,51 @@ test('trees, paths and slots are locked by their scopes', async () => {
       lease_id: lease.lease_id });
 });
 
+test('several scopes are held together, and a refusal says which of them are held', async () => {
+  const ask = { scopes: ['path:/many/a', 'path:/many/b'], block_seconds: -1 };
+  const lease = await ok(main, '/v1/acquire', ask);
+  assert.equal(lease.scope, 'path:/many/a');
+  const no = await refused(main, 409, 'waiting', '/v1/acquire',
+    { scopes: ['path:/many/c', 'path:/many/b'], block_seconds: -1 });
+  assert.deepEqual(no.json.blocked, [1]);
+  const { locks } = await ok(main, '/v1/locks?prefix=path:/many');
+  assert.deepEqual(locks.map((lock) => lock.scopes), [ask.scopes]);
+  const held = { scope: lease.scope, lease_id: lease.lease_id };
+  await ok(main, '/v1/keepalive', held);
+  await ok(main, '/v1/release', held);
+  for (const wrong of [[], 'path:/a', [1], [''], ['a', 'b'], Array(65).fill('path:/a')])
+    await refused(main, 400, 'invalid', '/v1/acquire', { scopes: wrong, block_seconds: -1 });
+  await refused(main, 400, 'invalid', '/v1/acquire', { scope: 'path:/a', scopes: ['path:/b'] });
+});
+
+test('work is done once per period, with a note that others see', async () => {
+  const key = fresh();
+  const ask = { key, owner: 'cron', once_per_ms: 3600000, note: { step: [1] }, block_seconds: -1 };
+  const end = async (more) => {
+    const lease = await ok(main, '/v1/acquire', ask);
+    return ok(main, '/v1/release', { key, lease_id: lease.lease_id, ...more });
+  };
+  const lease = await ok(main, '/v1/acquire', ask);
+  const { locks } = await ok(main, `/v1/locks?prefix=${key}`);
+  assert.deepEqual([locks[0].owner, JSON.parse(locks[0].note)],
+    ['cron', { owner: 'cron', note: ask.note }]);
+  const held = { key, lease_id: lease.lease_id };
+  await refused(main, 400, 'invalid', '/v1/release', { ...held, result: 'maybe' });
+  await refused(main, 400, 'invalid', '/v1/release', { ...held, note: 1 });
+  await ok(main, '/v1/release', held);
+  await end({ result: 'failed' });
+  await end({ result: 'completed', owner: 'cron', note: 'all "17" rows' });
+  const no = await refused(main, 409, 'already_done', '/v1/acquire', ask);
+  assert.match(no.json.detail, /cron/);
+  const ended = (await ok(main, `/v1/locks?prefix=${key}&ended=1`)).locks;
+  assert.deepEqual(ended.map((row) => row.state).sort(), ['completed', 'failed']);
+  assert.equal(JSON.parse(ended.find((row) => row.state === 'completed').note).note,
+    'all "17" rows');
+  assert.deepEqual((await ok(main, `/v1/locks?prefix=${key}`)).locks, []);
+  await refused(main, 400, 'invalid', '/v1/acquire', { ...ask, if_not_exists: true });
+  await release(main, key, await acquire(main, key)); // which asks for no period
+});
+
 test('namespaces are apart', async () => {
   const key = fresh();
   const here = await acquire(main, key);

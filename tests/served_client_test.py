@@ -406,7 +406,7 @@ def _(s):
 def _(s):
     s.serve()
     for words in (["store", "ls"], ["store", "put", "k", "-"], ["txn", "ls"], ["sweep"],
-                  ["acquire", "a", "b"], ["acquire", "chunk:data/x"], ["run", "--once-per", "1h", "x", "true"],
+                  ["acquire", "chunk:data/x"], ["acquire", "chunk:data/x", "chunk:data/y"],
                   ["compact", "status"], ["store", "probe"],
                   ["read", "k"], ["elect", "ls", "g"]):
         done = s.run(*words, expect=None)

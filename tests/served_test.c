@@ -169,6 +169,79 @@ static void a_wait_ends_by_a_release_an_interrupt_or_its_time(void **state)
     hf_lock_free(waiter.lock);
 }
 
+static void several_scopes_are_held_all_or_none(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const ab[] = { "path:/a", "path:/b" }, *const cb[] = { "path:/c",
+                                                                              "path:/b" };
+    static const char *const names[] = { "a", "b" };
+    struct hf_blocker blocker = HF_BLOCKER;
+    struct hf_lock *mine, *other, *none,
+        *free_one = lock_of(scene, scene->two, "path:/c", NULL);
+    OK(hf_lock_new_many(scene->one, ab, 2, NULL, &mine, &scene->error));
+    OK(hf_lock_new_many(scene->two, cb, 2, NULL, &other, &scene->error));
+    IS(HF_INVALID, hf_lock_new_many(scene->one, names, 2, NULL, &none, &scene->error));
+    OK(hf_lock_acquire(mine, 0, &scene->error));
+    OK(hf_lock_renew(mine, &scene->error));
+    IS(HF_HELD, hf_lock_acquire(other, 0, &scene->error));
+    assert_false(hf_lock_blocked(other, 0));
+    assert_true(hf_lock_blocked(other, 1));
+    OK(hf_lock_blocker(other, &blocker, &scene->error));
+    assert_string_equal(blocker.scope, "path:/b");
+    OK(hf_lock_acquire(free_one, 0, &scene->error)); /* nothing was taken */
+    OK(hf_lock_release(free_one, &scene->error));
+    IS(HF_TIMEOUT, hf_lock_acquire(other, 50, &scene->error));
+    OK(hf_lock_release(mine, &scene->error));
+    OK(hf_lock_acquire(other, 10000, &scene->error));
+    OK(hf_lock_release(other, &scene->error));
+    hf_lock_free(mine);
+    hf_lock_free(other);
+    hf_lock_free(free_one);
+}
+
+static bool note_lease(void *argument, const struct hf_lease_info *lease)
+{
+    snprintf(argument, 400, "%s %s %s", hf_lease_state_name(lease->state), lease->holder,
+             lease->note);
+    return false;
+}
+
+static bool note_completed(void *argument, const struct hf_lease_info *lease)
+{
+    return lease->state != HF_LEASE_COMPLETED || note_lease(argument, lease);
+}
+
+static void work_is_done_once_per_period(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct hf_list_options all = HF_LIST_OPTIONS;
+    struct hf_blocker blocker = HF_BLOCKER;
+    char seen[400] = "", wanted[400];
+    options.once_per_ms = 3600000;
+    options.note = "{\"step\":1}";
+    struct hf_lock *mine = lock_of(scene, scene->one, "nightly", &options);
+    struct hf_lock *other = lock_of(scene, scene->two, "nightly", &options);
+    OK(hf_lock_acquire(mine, 0, &scene->error));
+    OK(hf_locks_list(scene->two, "nightly", NULL, note_lease, seen, &scene->error));
+    assert_non_null(strstr(seen, " {\"step\":1}"));
+    IS(HF_INVALID, hf_lock_fail(mine, "{", &scene->error));
+    OK(hf_lock_fail(mine, NULL, &scene->error));
+    OK(hf_lock_acquire(mine, 0, &scene->error));
+    OK(hf_lock_complete(mine, "\"done\"", &scene->error));
+    IS(HF_ALREADY, hf_lock_acquire(other, 0, &scene->error));
+    IS(HF_ALREADY, hf_lock_acquire(other, 10000, &scene->error));
+    OK(hf_lock_blocker(other, &blocker, &scene->error));
+    assert_int_equal(blocker.state, HF_LEASE_COMPLETED);
+    assert_in_range(blocker.retry_ms, 1, 3600000);
+    snprintf(wanted, sizeof wanted, "completed %s \"done\"", blocker.holder);
+    all.ended = true;
+    OK(hf_locks_list(scene->two, "nightly", &all, note_completed, seen, &scene->error));
+    assert_string_equal(seen, wanted);
+    hf_lock_free(mine);
+    hf_lock_free(other);
+}
+
 static void a_lease_is_passed_on_as_text(void **state)
 {
     struct scene *scene = *state;
@@ -476,25 +549,18 @@ static void a_commit_without_a_reply_is_found_out(void **state)
 static void what_needs_the_bucket_says_so(void **state)
 {
     struct scene *scene = *state;
-    static const char *const two[] = { "path:/a", "path:/b" };
-    struct hf_lock_options options = HF_LOCK_OPTIONS;
     struct hf_key_options staged = HF_KEY_OPTIONS;
     struct hf_lock *lock = lock_of(scene, scene->one, "x", NULL), *none;
     struct hf_key *key;
     struct hf_store *store;
     IS(HF_UNSUPPORTED, hf_lock_begin(lock, &scene->error));
-    IS(HF_UNSUPPORTED, hf_lock_new_many(scene->one, two, 2, NULL, &none, &scene->error));
     IS(HF_UNSUPPORTED, hf_lock_new(scene->one, "chunk:data/x", NULL, &none, &scene->error));
-    options.once_per_ms = 1000;
-    IS(HF_UNSUPPORTED, hf_lock_new(scene->one, "x", &options, &none, &scene->error));
     staged.staged = true;
     IS(HF_UNSUPPORTED, hf_key_new(scene->one, "x", &staged, &key, &scene->error));
     IS(HF_UNSUPPORTED,
        hf_txns_list(scene->one, HF_TXN_ABSENT, NULL, list_no_txn, NULL, &scene->error));
     IS(HF_UNSUPPORTED, hf_store_open(scene->url, NULL, &store, &scene->error));
     OK(hf_lock_acquire(lock, 0, &scene->error));
-    IS(HF_UNSUPPORTED, hf_lock_complete(lock, NULL, &scene->error));
-    OK(hf_lock_check(lock, &scene->error)); /* it still holds the lock */
     IS(HF_UNSUPPORTED, hf_fenced_put(lock, "k", "x", 1, &scene->error));
     assert_non_null(strstr(scene->error.why, "bucket itself"));
     OK(hf_lock_release(lock, &scene->error));
@@ -507,6 +573,8 @@ int main(void)
         SCENE("a lock is held, renewed and released", a_lock_is_held_renewed_and_released),
         SCENE("a wait ends by a release, an interrupt or its time",
               a_wait_ends_by_a_release_an_interrupt_or_its_time),
+        SCENE("several scopes are held, all or none", several_scopes_are_held_all_or_none),
+        SCENE("work is done once per period", work_is_done_once_per_period),
         SCENE("a lease is passed on as text", a_lease_is_passed_on_as_text),
         SCENE("closing a client releases its leases", closing_a_client_releases_its_leases),
         SCENE("a holder is told when its server is away, and when it is back",

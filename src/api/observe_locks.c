@@ -78,7 +78,11 @@ static bool list_served(void *argument, const struct hf_lease_info *lease)
 static enum hf_status list_at_server(struct hf_client *client, struct listing *listing,
                                      struct hf_error *error)
 {
-    struct server_list list = { client, listing->start, list_served, listing, false };
+    struct server_list list = { .client = client,
+                                .start = listing->start,
+                                .each = list_served,
+                                .argument = listing,
+                                .ended = listing->options.ended };
     enum hf_status status = list_proceeds(&listing->options, listing->reader.argument, error);
     return status == HF_OK ? client_server(client)->list(&list, error) : status;
 }
@@ -202,8 +206,11 @@ static bool show_served(void *argument, const struct hf_lease_info *lease)
 static enum hf_status show_at_server(struct hf_client *client, struct showing *showing,
                                      struct hf_error *error)
 {
-    struct server_list list = { client, view_of(showing->info.scope), show_served, showing,
-                                false };
+    struct server_list list = { .client = client,
+                                .start = view_of(showing->info.scope),
+                                .each = show_served,
+                                .argument = showing,
+                                .ended = true };
     showing->info.absent = true;
     enum hf_status status = client_server(client)->list(&list, error);
     if (status == HF_OK)
@@ -310,18 +317,56 @@ static enum hf_status report_blockers(void *argument, const struct table_snapsho
     return status;
 }
 
+/* The last completion; while it counts, no client is granted the lock. */
+static void note_served_completion(struct blocking *blocking, const struct hf_lease_info *lease)
+{
+    const struct hf_lock *lock = blocking->lock;
+    struct hf_blocker *done = &blocking->space;
+    struct env *env = client_env(lock->client);
+    int64_t age_ms = env_wall(env).us / 1000 - lease->acquired_at_ms;
+    int64_t left_ms = lock->options.once_per_ms - once_slack(&lock->options).us / 1000 - age_ms;
+    *done = (struct hf_blocker){ .struct_size = sizeof *done,
+                                 .state = HF_LEASE_COMPLETED,
+                                 .token = lease->token,
+                                 .held_ms = lease->held_ms,
+                                 .retry_ms = left_ms > 0 ? left_ms : 0 };
+    snprintf(done->scope, sizeof done->scope, "%s", lease->scopes[0]);
+    snprintf(done->holder, sizeof done->holder, "%s", lease->holder);
+    blocking->done = done;
+}
+
+/* Which of the lock's scopes a lease covers, as far as the texts show; the count: none. */
+static size_t served_scope(const struct hf_lock *lock, const struct hf_lease_info *lease,
+                           char ret_scope[HF_SCOPE_TEXT_MAX])
+{
+    size_t at = 0;
+    for (; at < lock->scope_count; at++) {
+        scope_text(&lock->scopes[at], ret_scope);
+        for (size_t i = 0; i < lease->scope_count; i++)
+            if (strcmp(lease->scopes[i], ret_scope) == 0)
+                return at;
+    }
+    return at;
+}
+
 static bool report_served(void *argument, const struct hf_lease_info *lease)
 {
     struct blocking *blocking = argument;
     char scope[HF_SCOPE_TEXT_MAX];
-    scope_text(&blocking->lock->scopes[0], scope);
-    if (lease->place > 0 || lease->scope_count == 0 || strcmp(lease->scopes[0], scope) != 0)
+    if (lease->place > 0 ||
+        served_scope(blocking->lock, lease, scope) == blocking->lock->scope_count)
         return true;
+    if (lease->state == HF_LEASE_COMPLETED)
+        note_served_completion(blocking, lease);
+    if (lease->lease[0] == '\0')
+        return true;
+    blocking->done = NULL;
     blocking->blocked++;
-    blocking->each(blocking->argument, scope, lease);
-    return false;
+    blocking->stopped = !blocking->each(blocking->argument, scope, lease);
+    return !blocking->stopped && blocking->lock->scope_count > 1;
 }
 
+/* Several scopes begin with the same kind, so that is what is listed. */
 static enum hf_status find_at_server(struct blocking *blocking, struct hf_error *error)
 {
     struct hf_lock *lock = blocking->lock;
@@ -329,7 +374,13 @@ static enum hf_status find_at_server(struct blocking *blocking, struct hf_error 
     if (lock->scope_count == 0)
         return HF_OK;
     scope_text(&lock->scopes[0], scope);
-    struct server_list list = { lock->client, view_of(scope), report_served, blocking, false };
+    if (lock->scope_count > 1)
+        scope[strcspn(scope, ":") + 1] = '\0';
+    struct server_list list = { .client = lock->client,
+                                .start = view_of(scope),
+                                .each = report_served,
+                                .argument = blocking,
+                                .ended = lock->options.once_per_ms > 0 };
     return client_server(lock->client)->list(&list, error);
 }
 

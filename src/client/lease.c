@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#define JSON_MAX (16 * KIB)
+#define JSON_MAX (128 * KIB) /* with 64 scopes */
 
 /* The longest wait that one request asks for; longer waits send another one. */
 #define BLOCK_MAX SPAN_S(3600)
@@ -68,6 +68,20 @@ static enum hf_status check_lease(struct wire_answer *answer)
 
 /* ---- Acquire --------------------------------------------------------------------------------- */
 
+static void wire_scopes(struct buffer *json, const struct request *request)
+{
+    const struct lease_wish *wish = &request->table.wanted->wish;
+    char text[SCOPE_TEXT_MAX + 1];
+    wire_text(json, "namespace", view_of(client_ns(request->ref->client)));
+    wire_json(json, "scopes", VIEW("["));
+    for (size_t i = 0; i < wish->scope_count; i++) {
+        if (i > 0)
+            buffer_append_byte(json, ',');
+        json_write_string(json, view_of(scope_text(&wish->scopes[i], text)));
+    }
+    buffer_append_byte(json, ']');
+}
+
 /* `block`: how long the server is to wait; 0: not at all. */
 static void write_acquire(struct buffer *json, const struct request *request, struct span block)
 {
@@ -77,7 +91,10 @@ static void write_acquire(struct buffer *json, const struct request *request, st
     const struct lease_request *wanted = request->table.wanted;
     int64_t block_ms = block.us / 1000;
     wire_begin(json);
-    wire_resource(json, request->ref);
+    if (wanted->wish.scope_count > 1)
+        wire_scopes(json, request);
+    else
+        wire_resource(json, request->ref);
     wire_text(json, "owner", wanted->holder);
     wire_text(json, "request_id", wanted->id);
     wire_number(json, "ttl_ms", wanted->wish.ttl.us / 1000);
@@ -88,6 +105,13 @@ static void write_acquire(struct buffer *json, const struct request *request, st
         wire_text(json, "mode", view_of(modes[wanted->wish.mode]));
     if (wanted->wish.mode == LEASE_SLOTS)
         wire_number(json, "slots", (int64_t)wanted->wish.slots);
+    if (wanted->note.size > 0)
+        wire_json(json, "note", wanted->note);
+    if (request->table.once_per.us > 0) {
+        int64_t slack_ms = request->table.once_slack.us / 1000;
+        wire_number(json, "once_per_ms", request->table.once_per.us / 1000);
+        wire_number(json, "once_slack_ms", slack_ms > 0 ? slack_ms : HF_NO_SLACK);
+    }
     if (request->hook && request->hook->txn.size > 0)
         wire_text(json, "txn_id", request->hook->txn);
     wire_end(json);
@@ -239,8 +263,9 @@ static void acquire_at_server(struct request *request, struct wire_answer *answe
     else
         acquire_now(request, answer);
     bool refused = answer->error.status == HF_HELD || answer->error.status == HF_TIMEOUT;
-    if (request->blocked)
-        request->blocked[0] = refused;
+    size_t count = request->table.wanted->wish.scope_count;
+    for (size_t i = 0; request->blocked && i < count; i++)
+        request->blocked[i] = refused && (count == 1 || answer->blocked >> i & 1);
 }
 
 /* ---- Renew, release, break ------------------------------------------------------------------- */
@@ -293,6 +318,13 @@ static void release_lease(struct request *request, struct wire_answer *answer)
     env_random_hex(client_env(client), NONCE_SIZE, request_id);
     begin_lease_body(&json, request);
     wire_text(&json, "request_id", view_of(request_id));
+    if (request->table.kind == TABLE_COMPLETE || request->table.kind == TABLE_FAIL) {
+        bool done = request->table.kind == TABLE_COMPLETE;
+        wire_text(&json, "result", done ? VIEW("completed") : VIEW("failed"));
+        wire_text(&json, "owner", view_of(client_holder(client)));
+        if (request->table.note.size > 0)
+            wire_json(&json, "note", request->table.note);
+    }
     wire_end(&json);
     wire_ask(client, "/v1/release", &json, request->op.deadline, answer);
     request->table.outcome = TABLE_ENDED;
@@ -336,12 +368,12 @@ void lease_ask(struct table_ref *ref, struct request *request)
     switch (request->table.kind) {
     case TABLE_ACQUIRE: acquire_at_server(request, &answer); break;
     case TABLE_RENEW: renew_lease(request, &answer); break;
-    case TABLE_RELEASE: release_lease(request, &answer); break;
+    case TABLE_RELEASE:
+    case TABLE_COMPLETE:
+    case TABLE_FAIL: release_lease(request, &answer); break;
     case TABLE_CANCEL: cancel_lease(request, &answer); break;
     case TABLE_BREAK: break_lease_at_server(request, &answer); break;
     case TABLE_CLAIM:
-    case TABLE_COMPLETE:
-    case TABLE_FAIL:
     case TABLE_SCAVENGE:
     case TABLE_FORGET:
     case TABLE_BARRIER:

@@ -4,6 +4,8 @@
 #include "client/client.h"
 #include "client/wire.h"
 
+#include "base/arena.h"
+#include "base/owner.h"
 #include "key/key.h"
 #include "lock/lease_name.h"
 
@@ -11,7 +13,9 @@
 
 #define PAGE_BYTES_MAX (8 * MIB)
 #define PAGES_MAX      1000
-#define PATH_MAX_BYTES ((size_t)SERVER_PATH_MAX)
+
+#define LISTED_SCOPES_MAX 64
+#define PATH_MAX_BYTES    ((size_t)SERVER_PATH_MAX)
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
@@ -20,12 +24,14 @@ struct listed_lease {
     char scope[HF_SCOPE_TEXT_MAX], state[16], mode[16];
     char owner[HF_HOLDER_MAX + 1], note[NOTE_BYTES_MAX + 1], label[NONCE_SIZE + 1];
     uint64_t token, place, waiters, slots, renewals;
-    int64_t ttl_ms, remaining_ms, held_ms;
+    int64_t ttl_ms, remaining_ms, held_ms, ended_at_ms;
+    struct view scopes; /* the JSON of an array, if it has several; `scope` is the first */
 };
 
 static const struct wire_field row_fields[] = {
 #define FIELD(name, type, member) WIRE_FIELD(struct listed_lease, name, type, member)
     FIELD("scope", WIRE_TEXT, scope),
+    FIELD("scopes", WIRE_RAW, scopes),
     FIELD("state", WIRE_TEXT, state),
     FIELD("mode", WIRE_TEXT, mode),
     FIELD("label", WIRE_WORDS, label),
@@ -40,6 +46,7 @@ static const struct wire_field row_fields[] = {
     FIELD("ttl_ms", WIRE_I64, ttl_ms),
     FIELD("remaining_ms", WIRE_I64, remaining_ms),
     FIELD("held_ms", WIRE_I64, held_ms),
+    FIELD("ended_at_ms", WIRE_I64, ended_at_ms),
 #undef FIELD
 };
 
@@ -70,11 +77,50 @@ static void name_table(struct hf_client *client, const struct listed_lease *row,
         ret_key[0] = '\0';
 }
 
+/* The client's own note, in the one that the server has written (serve/api/owner.c); cuts it. */
+static const char *own_note(char *note)
+{
+    struct json_reader reader = json_read(view_of(note));
+    struct view name, value, own = VIEW(""), owner;
+    if (!owner_find(note, &owner))
+        return note;
+    json_enter_object(&reader);
+    while (json_next_member(&reader, &name) && json_skip(&reader, &value))
+        if (view_equal(name, VIEW("note")))
+            own = value;
+    memmove(note, own.data, own.size);
+    note[own.size] = '\0';
+    return note;
+}
+
+/* The scopes of a lock of several; further ones are not shown. */
+static size_t take_listed_scopes(struct view json, struct arena *arena,
+                                 const char *scopes[LISTED_SCOPES_MAX])
+{
+    static const struct wire_field field = { "scopes", WIRE_WORDS, 0, HF_SCOPE_TEXT_MAX };
+    struct json_reader reader = json_read(json);
+    char text[HF_SCOPE_TEXT_MAX];
+    size_t count = 0;
+    json_enter_array(&reader);
+    while (count < LISTED_SCOPES_MAX && json_next_element(&reader) &&
+           wire_take_text(&reader, &field, text)) {
+        scopes[count] = arena_copy(arena, view_of(text)).data;
+        if (!scopes[count])
+            break;
+        count++;
+    }
+    return count;
+}
+
 /* False if the caller stops the list. */
-static bool report_row(struct server_list *list, const struct listed_lease *row)
+static bool report_row(struct server_list *list, struct listed_lease *row)
 {
     char table[KEY_BYTES_MAX + 1], lease[HF_LEASE_TEXT_MAX] = "";
-    const char *scopes[] = { row->scope };
+    const char *scopes[LISTED_SCOPES_MAX] = { row->scope };
+    struct arena arena = ARENA_INIT;
+    size_t count = row->scope[0] ? 1 : 0;
+    if (row->scopes.size > 0)
+        count = take_listed_scopes(row->scopes, &arena, scopes);
     name_table(list->client, row, table);
     struct hf_lease_info info = { .struct_size = sizeof info,
                                   .state = state_of_name(row->state),
@@ -83,14 +129,20 @@ static bool report_row(struct server_list *list, const struct listed_lease *row)
                                   .lease = lease,
                                   .holder = row->owner,
                                   .scopes = scopes,
-                                  .scope_count = row->scope[0] ? 1 : 0,
+                                  .scope_count = count,
                                   .mode = mode_of_name(row->mode),
                                   .slots = row->slots,
                                   .ttl_ms = row->ttl_ms,
                                   .output = "",
-                                  .note = row->note,
+                                  .note = own_note(row->note),
                                   .place = row->place };
-    if (row->place == 0) {
+    if (row->ended_at_ms > 0) {
+        info.token = row->token;
+        info.held_ms = row->held_ms;
+        info.renewals = row->renewals;
+        info.acquired_at_ms = row->ended_at_ms - row->held_ms;
+        info.ends_at_ms = row->ended_at_ms;
+    } else if (row->place == 0) {
         int64_t now_ms = env_wall(client_env(list->client)).us / 1000;
         info.token = row->token;
         info.remaining_ms = info.takeover_ms = row->remaining_ms;
@@ -107,7 +159,9 @@ static bool report_row(struct server_list *list, const struct listed_lease *row)
                               &(struct lease_name){ row->token, VIEW("-"), view_of(table) });
         buffer_text(&text);
     }
-    return list->each(list->argument, &info);
+    bool goes_on = list->each(list->argument, &info);
+    arena_release(&arena);
+    return goes_on;
 }
 
 /* False if the caller stops the list. */
@@ -180,6 +234,7 @@ struct paged_list {
     struct hf_client *client;
     const char *path, *array;
     struct view prefix;
+    bool ended;
     bool (*take)(void *argument, struct json_reader *reader); /* false: stop */
     void *argument;
     bool stopped;
@@ -221,6 +276,8 @@ static enum hf_status read_pages(struct paged_list *list, struct hf_error *error
         wire_parameter(&path, "limit", VIEW("1000"));
         if (list->prefix.size > 0)
             wire_parameter(&path, "prefix", list->prefix);
+        if (list->ended)
+            wire_parameter(&path, "ended", VIEW("1"));
         if (next[0])
             wire_parameter(&path, "after", view_of(next));
         if (!buffer_text(&path)) {
@@ -246,6 +303,7 @@ enum hf_status lease_list(struct server_list *list, struct hf_error *error)
                                 .path = "/v1/locks",
                                 .array = "locks",
                                 .prefix = list->start,
+                                .ended = list->ended,
                                 .take = take_lease_row,
                                 .argument = list };
     return read_pages(&pages, error);

@@ -34,6 +34,12 @@ void wire_text(struct buffer *json, const char *name, struct view text)
     json_write_string(json, text);
 }
 
+void wire_json(struct buffer *json, const char *name, struct view value)
+{
+    wire_name(json, name);
+    buffer_append(json, value);
+}
+
 void wire_number(struct buffer *json, const char *name, int64_t number)
 {
     wire_name(json, name);
@@ -100,6 +106,7 @@ static const struct wire_field wire_fields[] = {
     FIELD("updated_at_unix", WIRE_I64, updated_s),
     FIELD("expires_at_unix", WIRE_I64, expires_s),
     FIELD("held", WIRE_FLAG, held),
+    FIELD("blocked", WIRE_BITS, blocked),
     FIELD("state_removed", WIRE_FLAG, removed),
     FIELD("staged", WIRE_FLAG, staged),
     FIELD("state_fencing_token", WIRE_U64, state_token),
@@ -123,6 +130,16 @@ bool wire_take_text(struct json_reader *reader, const struct wire_field *field, 
     return true;
 }
 
+static bool take_bits(struct json_reader *reader, uint64_t *ret_bits)
+{
+    uint64_t bit;
+    json_enter_array(reader);
+    while (json_next_element(reader))
+        if (json_take_u64(reader, 63, &bit))
+            *ret_bits |= UINT64_C(1) << bit;
+    return !reader->why;
+}
+
 static bool take_wire_field(struct json_reader *reader, const struct wire_field *field,
                             char *to)
 {
@@ -130,6 +147,8 @@ static bool take_wire_field(struct json_reader *reader, const struct wire_field 
     case WIRE_U64: return json_take_u64(reader, UINT64_MAX, (uint64_t *)(void *)to);
     case WIRE_I64: return json_take_i64(reader, (int64_t *)(void *)to);
     case WIRE_FLAG: return json_take_bool(reader, (bool *)to);
+    case WIRE_BITS: return take_bits(reader, (uint64_t *)(void *)to);
+    case WIRE_RAW: return json_skip(reader, (struct view *)(void *)to);
     case WIRE_TEXT:
     case WIRE_WORDS:
     default: return wire_take_text(reader, field, to);
@@ -183,6 +202,7 @@ static const struct wire_word {
     { "mismatch", HF_MISMATCH, HF_KEY_NONE },
     { "conflict", HF_CONFLICT, HF_KEY_NONE },
     { "already_exists", HF_ALREADY, HF_KEY_NONE },
+    { "already_done", HF_ALREADY, HF_KEY_NONE },
     { "invalid", HF_INVALID, HF_KEY_NONE },
     { "bad_request", HF_INVALID, HF_KEY_NONE },
     { "too_large", HF_INVALID, HF_KEY_NONE },

@@ -28,7 +28,8 @@ struct wire_answer {
     uint64_t token, version, state_token, size, waiters;
     int64_t ttl_ms, remaining_ms, waited_ms, updated_s, expires_s;
     bool held, removed, staged;
-    bool doubt; /* an earlier attempt got no reply, and may have taken effect */
+    uint64_t blocked; /* which of several scopes are held, one bit each */
+    bool doubt;       /* an earlier attempt got no reply, and may have taken effect */
 };
 
 /* ---- Requests: {"name":value,...} ------------------------------------------------------------ */
@@ -36,6 +37,7 @@ struct wire_answer {
 void wire_begin(struct buffer *json);
 void wire_text(struct buffer *json, const char *name, struct view text);
 void wire_number(struct buffer *json, const char *name, int64_t number);
+void wire_json(struct buffer *json, const char *name, struct view value);
 void wire_end(struct buffer *json);
 
 /* The namespace, and the key or scope of a lock. */
@@ -61,8 +63,9 @@ enum hf_status wire_repeat(struct hf_client *client, const struct server_call *c
 enum hf_status wire_ask(struct hf_client *client, const char *path, struct buffer *json,
                         struct mono_time deadline, struct wire_answer *answer);
 
-/* How a member is read. WIRE_WORDS is text for people, which may be cut off. */
-enum wire_type { WIRE_TEXT, WIRE_WORDS, WIRE_U64, WIRE_I64, WIRE_FLAG };
+/* How a member is read. WIRE_WORDS is text for people, which may be cut off. WIRE_BITS is an array
+ * of numbers below 64. WIRE_RAW is any JSON, as a view of the reply. */
+enum wire_type { WIRE_TEXT, WIRE_WORDS, WIRE_U64, WIRE_I64, WIRE_FLAG, WIRE_BITS, WIRE_RAW };
 
 struct wire_field {
     const char *name;

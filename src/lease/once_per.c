@@ -3,9 +3,12 @@
  * remember this for long enough. A lease with a period is a promise: its completion stays in the
  * table until the period, counted from the grant, has passed. A table holds a bounded number of
  * promises. If it could not keep another one, it refuses the grant before the work begins. */
+#include "base/owner.h"
 #include "base/parse.h"
 #include "base/rule.h"
 #include "lease/table_inside.h"
+
+#include <stdio.h>
 
 /* ---- Age of a completion ------------------------------------------------------------- */
 
@@ -68,11 +71,15 @@ static enum hf_status restamp_completion(struct lease_table *table, struct lease
 static enum hf_status refuse_repeat(struct table_op *op, const struct lease *lease,
                                     int64_t ago_us, struct span period)
 {
-    char ago[AGO_TEXT_MAX], left[SPAN_TEXT_MAX];
+    char ago[AGO_TEXT_MAX], left[SPAN_TEXT_MAX], note[NOTE_BYTES_MAX + 1];
+    struct view by = lease->holder, owner;
     int64_t left_us = period.us - (ago_us > 0 ? ago_us : 0);
+    snprintf(note, sizeof note, "%.*s", VIEW_ARGS(lease->note));
+    if (owner_find(note, &owner)) /* the client of a server, which is the holder */
+        by = owner;
     return error_set(&op->error, HF_ALREADY,
                      "already run %s by %.*s; the next run is allowed in %s",
-                     ago_text(SPAN_US(ago_us), ago), VIEW_ARGS(view_first(lease->holder, 60)),
+                     ago_text(SPAN_US(ago_us), ago), VIEW_ARGS(view_first(by, 60)),
                      span_text(SPAN_S((left_us + 999999) / 1000000), left));
 }
 

@@ -292,9 +292,6 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
     if (note && !table_takes_note(view_of(note)))
         return error_set(error, HF_INVALID, "a note must be JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
-    if (kind != TABLE_RELEASE &&
-        client_needs_bucket(lock->client, "recording how work ended", error) != HF_OK)
-        return HF_UNSUPPORTED;
     client_active(lock->client);
     env_mutex_lock(&lock->calls);
     if (lock_begin_end(lock, kind, view_of(note ? note : ""), &request, &over, &why)) {

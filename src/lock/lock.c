@@ -121,8 +121,7 @@ static enum hf_status read_scopes(struct hf_client *client, const char *const *t
                                   size_t count, enum hf_mode mode, struct scope **ret_scopes,
                                   char key[KEY_BYTES_MAX + 1], struct hf_error *error)
 {
-    if (count > 1 && client_needs_bucket(client, "a lock of several scopes", error) != HF_OK)
-        return HF_UNSUPPORTED;
+    char table[KEY_BYTES_MAX + 1];
     size_t bytes = count * sizeof(struct scope);
     for (size_t i = 0; i < count; i++)
         bytes += strlen(texts[i]);
@@ -136,18 +135,20 @@ static enum hf_status read_scopes(struct hf_client *client, const char *const *t
         memcpy(copy, texts[i], text.size);
         copy += text.size;
         enum hf_status status = scope_parse(text, &scopes[i], error);
-        if (status == HF_OK && client->server)
+        if (status == HF_OK && client->server && i == 0)
             status = table_key_at_server(&client->space, &scopes[i], mode == HF_EXCLUSIVE, key,
                                          error);
-        else if (status == HF_OK)
-            status = table_key(&client->space, &scopes[i], i == 0 ? key : other, error);
-        if (status == HF_OK && i > 0 && strcmp(key, other) != 0)
+        if (status == HF_OK)
+            status = table_key(&client->space, &scopes[i], i == 0 ? table : other, error);
+        if (status == HF_OK && i > 0 && strcmp(table, other) != 0)
             status = refuse_two_tables(client, &scopes[0], &scopes[i], error);
         if (status != HF_OK) {
             free(scopes);
             return status;
         }
     }
+    if (!client->server)
+        memcpy(key, table, sizeof table);
     *ret_scopes = scopes;
     return HF_OK;
 }
@@ -187,9 +188,8 @@ enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *sco
         read_caller_options("HF_LOCK_OPTIONS", options, &used, sizeof used, error);
     if (status == HF_OK)
         status = check_lock_options(&used, error);
-    if (status == HF_OK && (used.once_per_ms > 0 || used.note || used.output))
-        status =
-            client_needs_bucket(client, "a lock with a note, an output or once_per", error);
+    if (status == HF_OK && used.output)
+        status = client_needs_bucket(client, "a lock with an output", error);
     if (status == HF_OK)
         status = read_scopes(client, scopes, count, used.mode, &parsed, key, error);
     if (status != HF_OK)

@@ -28,6 +28,7 @@ struct server_list {
     bool (*each)(void *argument, const struct hf_lease_info *lease);
     void *argument;
     bool stopped; /* `each` returned false */
+    bool ended;   /* leases that have ended, too */
 };
 
 /* A list of keys, as hf_keys_list makes it. */

@@ -176,16 +176,27 @@ static uint64_t content_hash(const struct exchange *exchange, const struct lease
 {
     const struct ask *ask = &exchange->ask;
     const char *texts[] = { exchange->route->path, ask->lease_id, ask->owner, ask->etag,
-                            ask->txn_id };
-    uint64_t numbers[] = { (uint64_t)task->ttl_ms, task->mode,       task->slots,
-                           task->if_absent,        task->token,      task->when.version_set,
-                           task->when.version,     task->rolls_back, task->size };
+                            ask->txn_id,           task->note };
+    uint64_t numbers[] = { (uint64_t)task->ttl_ms,
+                           task->mode,
+                           task->slots,
+                           task->if_absent,
+                           task->token,
+                           task->when.version_set,
+                           task->when.version,
+                           task->rolls_back,
+                           task->size,
+                           task->ends,
+                           (uint64_t)task->once_per_ms,
+                           (uint64_t)task->once_slack_ms };
     struct hash_stream stream;
     hash_stream_init(&stream);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         hash_stream_add(&stream, view_of(texts[i] ? texts[i] : ""));
         hash_stream_add(&stream, (struct view){ "", 1 }); /* the NUL that separates them */
     }
+    for (size_t i = 0; i < task->scope_count; i++)
+        hash_stream_add(&stream, (struct view){ task->scopes[i], strlen(task->scopes[i]) + 1 });
     hash_stream_add(&stream, (struct view){ (const char *)numbers, sizeof numbers });
     hash_stream_add(&stream, (struct view){ task->data, task->size });
     return hash_stream_xxh3(&stream);

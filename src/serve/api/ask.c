@@ -9,9 +9,10 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+#define ONCE_PER_MS_MAX  (INT64_C(10) * 366 * 86400 * 1000) /* ten years */
 #define JSON_INTEGER_MAX INT64_C(9007199254740991) /* what every JSON reader keeps exactly */
 
-enum ask_type { ASK_TEXT, ASK_NUMBER, ASK_FLAG, ASK_OBJECT };
+enum ask_type { ASK_TEXT, ASK_NUMBER, ASK_FLAG, ASK_OBJECT, ASK_ARRAY, ASK_ANY };
 
 /* Where a name may be sent. */
 enum { IN_BODY = 1, IN_QUERY = 2, IN_HEADER = 4 };
@@ -35,9 +36,9 @@ static const struct ask_field {
     {                                                               \
         name, sent_in, ASK_FLAG, offsetof(struct ask, member), 0, 0 \
     }
-#define OBJECT(name, sent_in, member)                                 \
-    {                                                                 \
-        name, sent_in, ASK_OBJECT, offsetof(struct ask, member), 0, 0 \
+#define OBJECT(name, sent_in, type, member)                     \
+    {                                                           \
+        name, sent_in, type, offsetof(struct ask, member), 0, 0 \
     }
     TEXT("namespace", IN_BODY | IN_QUERY, ns),
     TEXT("key", IN_BODY | IN_QUERY, key),
@@ -59,7 +60,13 @@ static const struct ask_field {
     TEXT("name", IN_BODY, name),
     TEXT("since", IN_QUERY, since),
     TEXT("sort", IN_QUERY, sort),
-    OBJECT("record", IN_BODY, record),
+    OBJECT("record", IN_BODY, ASK_OBJECT, record),
+    OBJECT("note", IN_BODY, ASK_ANY, note),
+    OBJECT("scopes", IN_BODY, ASK_ARRAY, scopes_json),
+    TEXT("result", IN_BODY, result),
+    NUMBER("once_per_ms", IN_BODY, once_per_ms, 0, ONCE_PER_MS_MAX),
+    NUMBER("once_slack_ms", IN_BODY, once_slack_ms, HF_NO_SLACK, ONCE_PER_MS_MAX),
+    FLAG("ended", IN_QUERY, ended),
     NUMBER("level", IN_BODY | IN_QUERY, level, 0, 1000),
     NUMBER("beat_ms", IN_BODY | IN_QUERY, beat_ms, 100, 3600000),
     FLAG("force", IN_BODY, force),
@@ -144,10 +151,15 @@ static void set_flag(struct ask *ask, const struct ask_field *field, bool on)
     *(bool *)member_of(ask, field) = on;
 }
 
-static enum hf_status set_object(struct ask *ask, const struct ask_field *field,
-                                 struct view json, struct hf_error *error)
+/* Keeps the JSON as it was sent; a string has lost its quotes. */
+static enum hf_status set_json(struct ask *ask, const struct ask_field *field,
+                               const struct json_text *value, struct hf_error *error)
 {
-    struct view copy = arena_copy(&ask->arena, json);
+    const char *quote = value->kind == JSON_KIND_STRING ? "\"" : "";
+    struct buffer json = BUFFER_INIT(value->text.size + 3);
+    buffer_print(&json, "%s%.*s%s", quote, VIEW_ARGS(value->text), quote);
+    struct view copy = arena_copy(&ask->arena, buffer_view(&json));
+    buffer_release(&json);
     if (!copy.data)
         return error_no_memory(error);
     *(struct view *)member_of(ask, field) = copy;
@@ -178,14 +190,53 @@ static enum hf_status check_mode(struct ask *ask, struct hf_error *error)
     return error_set(error, HF_INVALID, "'mode' must be exclusive, shared or slots");
 }
 
+/* Takes one of the scopes, and checks it as any text is checked. */
+static enum hf_status take_scope(struct ask *ask, struct json_reader *reader,
+                                 struct hf_error *error)
+{
+    struct buffer plain = BUFFER_INIT(ASK_TEXT_MAX + 1);
+    struct view text;
+    enum hf_status status = HF_OK;
+    if (!json_take_text(reader, &plain, &text) || text.size == 0 || text.size > ASK_TEXT_MAX ||
+        memchr(text.data, '\0', text.size))
+        status = error_set(error, HF_INVALID, "'scopes' must be strings of 1 to %d bytes",
+                           ASK_TEXT_MAX);
+    else if (ask->scope_count == ASK_SCOPES_MAX)
+        status =
+            error_set(error, HF_INVALID, "there are more than %d 'scopes'", ASK_SCOPES_MAX);
+    else if (!(ask->scopes[ask->scope_count++] = arena_copy(&ask->arena, text).data))
+        status = error_no_memory(error);
+    buffer_release(&plain);
+    return status;
+}
+
+/* The first of the scopes stands for all of them in later requests. */
+static enum hf_status read_asked_scopes(struct ask *ask, struct hf_error *error)
+{
+    struct json_reader reader = json_read(ask->scopes_json);
+    enum hf_status status = HF_OK;
+    if (ask->scopes_json.size == 0)
+        return HF_OK;
+    if (ask->scope)
+        return error_set(error, HF_INVALID, "send either 'scope' or 'scopes'");
+    ask->scopes = arena_take(&ask->arena, ASK_SCOPES_MAX * sizeof *ask->scopes);
+    if (!ask->scopes)
+        return error_no_memory(error);
+    json_enter_array(&reader);
+    while (status == HF_OK && json_next_element(&reader))
+        status = take_scope(ask, &reader, error);
+    if (status == HF_OK && ask->scope_count == 0)
+        status = error_set(error, HF_INVALID, "'scopes' must not be empty");
+    ask->scope = ask->scope_count > 0 ? ask->scopes[0] : NULL;
+    return status;
+}
+
 static enum hf_status set_from_json(struct ask *ask, const struct ask_field *field,
                                     const struct json_text *value, struct hf_error *error)
 {
     static const char *const type_names[] = {
-        [ASK_TEXT] = "a string",
-        [ASK_NUMBER] = "an integer",
-        [ASK_FLAG] = "true or false",
-        [ASK_OBJECT] = "an object",
+        [ASK_TEXT] = "a string",    [ASK_NUMBER] = "an integer", [ASK_FLAG] = "true or false",
+        [ASK_OBJECT] = "an object", [ASK_ARRAY] = "an array",
     };
     bool is_flag = value->kind == JSON_KIND_TRUE || value->kind == JSON_KIND_FALSE;
     if (value->kind == JSON_KIND_NULL)
@@ -196,8 +247,9 @@ static enum hf_status set_from_json(struct ask *ask, const struct ask_field *fie
         set_flag(ask, field, value->kind == JSON_KIND_TRUE);
         return HF_OK;
     }
-    if (field->type == ASK_OBJECT && value->kind == JSON_KIND_OBJECT)
-        return set_object(ask, field, value->text, error);
+    if ((field->type == ASK_OBJECT && value->kind == JSON_KIND_OBJECT) ||
+        (field->type == ASK_ARRAY && value->kind == JSON_KIND_ARRAY) || field->type == ASK_ANY)
+        return set_json(ask, field, value, error);
     if (field->type != ASK_TEXT || value->kind != JSON_KIND_STRING)
         return error_set(error, HF_INVALID, "'%s' must be %s", field->name,
                          type_names[field->type]);
@@ -233,6 +285,8 @@ enum hf_status ask_read_body(struct ask *ask, struct view json, struct hf_error 
     }
     if (status == HF_OK && !json_end(&reader))
         status = error_set(error, HF_INVALID, "the body is not valid JSON: %s", reader.why);
+    if (status == HF_OK)
+        status = read_asked_scopes(ask, error);
     return status == HF_OK ? check_mode(ask, error) : status;
 }
 

@@ -13,7 +13,8 @@
 #include "holdfast.h"
 #include "serve/http/server.h"
 
-#define ASK_TEXT_MAX 1024
+#define ASK_TEXT_MAX   1024
+#define ASK_SCOPES_MAX 64
 
 /* A text that was not sent is NULL, except that `ns` is "default". */
 struct ask {
@@ -21,14 +22,19 @@ struct ask {
     const char *ns, *key, *scope, *mode_name, *owner, *lease_id, *txn_id, *request_id, *reason;
     const char *prefix, *after, *etag, *state, *kinds, *format;
     const char *partition, *chunk, *index, *group, *name, *since, *sort;
-    struct view record; /* the JSON of an object; empty: not sent */
+    const char *result;       /* of a release: completed or failed */
+    struct view record, note; /* the JSON of an object, or of anything; empty: not sent */
+    struct view scopes_json;
+    const char **scopes; /* of a lock of several scopes; the first one is `scope`, too */
+    size_t scope_count;
+    int64_t once_per_ms, once_slack_ms;
     uint64_t level, beat_ms;
     int64_t ttl_s, ttl_ms; /* 0: not sent */
     int64_t block_s;       /* -1: does not wait; 0: waits; otherwise for so many seconds */
     int64_t block_ms;      /* > 0: in place of a block_s that waits */
     uint64_t slots, limit; /* 0: not sent */
     uint64_t token, version;
-    bool if_not_exists, rollback, is_public, version_sent, force;
+    bool if_not_exists, rollback, is_public, version_sent, force, ended;
     enum hf_mode mode;
     /* Set by the routes that read them, in the arena. */
     struct hf_index_value *values;

@@ -248,7 +248,7 @@ void id_label(const char *id, char ret_label[ID_LABEL_SIZE + 1]);
  * library knows it, is the server. */
 
 /* The note for an owner; free it. NULL: there is no owner, or memory ran out. */
-char *owner_note(const char *owner);
+char *owner_note(const char *owner, struct view own);
 
 /* Appends ,"owner":value of the client that holds a lease; its holder if the note has no owner. */
 void json_put_owner(struct buffer *json, const char *note, const char *holder);

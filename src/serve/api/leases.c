@@ -7,6 +7,7 @@
 #include "serve/api/exchange.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define TTL_DEFAULT_MS 30000
 
@@ -57,6 +58,9 @@ static enum hf_status verify_acquire(struct exchange *exchange, struct hf_error 
                          "X-If-Version: 0");
     if (ask->scope && ask->if_not_exists)
         return error_set(error, HF_INVALID, "'if_not_exists' needs a 'key'");
+    if (ask->once_per_ms > 0 && (ask->txn_id || ask->if_not_exists))
+        return error_set(error, HF_INVALID,
+                         "'once_per_ms' is neither for a transaction nor for 'if_not_exists'");
     if ((ask->mode == HF_SLOTS) != (ask->slots > 0))
         return error_set(error, HF_INVALID, "'slots' and 'mode' slots belong together");
     return HF_OK;
@@ -65,12 +69,16 @@ static enum hf_status verify_acquire(struct exchange *exchange, struct hf_error 
 static void begin_acquire(struct exchange *exchange)
 {
     const struct ask *ask = &exchange->ask;
-    char *note = owner_note(ask->owner);
+    char *note = owner_note(ask->owner, ask->note);
     struct lease_task task = { .kind = LEASE_ACQUIRE,
                                .ttl_ms = ask->ttl_ms ? ask->ttl_ms : ask->ttl_s * 1000,
                                .mode = ask->mode,
                                .slots = (uint32_t)ask->slots,
+                               .scopes = ask->scopes,
+                               .scope_count = ask->scope_count,
                                .note = note,
+                               .once_per_ms = ask->once_per_ms,
+                               .once_slack_ms = ask->once_slack_ms,
                                .if_absent = ask->if_not_exists };
     if (task.ttl_ms == 0)
         task.ttl_ms = TTL_DEFAULT_MS;
@@ -131,10 +139,31 @@ static void finish_keepalive(struct exchange *exchange, const struct core_result
 
 /* ---- Release ------------------------------------------------------------------------- */
 
+static enum hf_status verify_release(struct exchange *exchange, struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    if (ask->result && strcmp(ask->result, "completed") != 0 &&
+        strcmp(ask->result, "failed") != 0)
+        return error_set(error, HF_INVALID, "'result' must be completed or failed");
+    if (ask->result && ask->txn_id)
+        return error_set(error, HF_INVALID, "'result' is not for a transaction");
+    if (ask->note.size > 0 && !ask->result)
+        return error_set(error, HF_INVALID, "'note' needs a 'result'");
+    return need_lease(exchange, error);
+}
+
+/* Without a note of its own, the lease keeps the one that it was granted with. */
 static void begin_release(struct exchange *exchange)
 {
-    struct lease_task task = { .kind = LEASE_RELEASE, .rolls_back = exchange->ask.rollback };
+    const struct ask *ask = &exchange->ask;
+    char *note = ask->note.size > 0 ? owner_note(ask->owner, ask->note) : NULL;
+    struct lease_task task = { .kind = LEASE_RELEASE,
+                               .note = note,
+                               .rolls_back = ask->rollback };
+    if (ask->result)
+        task.ends = ask->result[0] == 'c' ? LEASE_ENDS_COMPLETED : LEASE_ENDS_FAILED;
     exchange_order(exchange, &task);
+    free(note);
 }
 
 static void finish_release(struct exchange *exchange, const struct core_result *result)
@@ -153,6 +182,6 @@ const struct route lease_routes[] = {
     { HTTP_VERB_POST, "/v1/keepalive", RIGHT_LOCK, .has_space = true, .reads_body = true,
       need_lease, begin_keepalive, finish_keepalive, .by_holders = true, .is_routine = true },
     { HTTP_VERB_POST, "/v1/release", RIGHT_LOCK, .has_space = true, .reads_body = true,
-      need_lease, begin_release, finish_release, .by_holders = true },
+      verify_release, begin_release, finish_release, .by_holders = true },
     { 0 },
 };

@@ -2,6 +2,8 @@
 /* locks.c: the routes that list locks, and that end the lease of another holder. */
 #include "serve/api/exchange.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 
 #define LIST_LIMIT 100
@@ -14,6 +16,16 @@ struct lock_listing {
     bool more;
     char last[HF_SCOPE_TEXT_MAX];
 };
+
+static void put_scopes(struct buffer *json, const struct hf_lease_info *lease)
+{
+    json_open(json, "scopes", '[');
+    for (size_t i = 0; i < lease->scope_count; i++) {
+        json_next(json);
+        json_write_string(json, view_of(lease->scopes[i]));
+    }
+    buffer_append_byte(json, ']');
+}
 
 static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
 {
@@ -34,6 +46,8 @@ static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
     json_next(json);
     buffer_append_byte(json, '{');
     json_put_text(json, "scope", scope);
+    if (lease->scope_count > 1)
+        put_scopes(json, lease);
     json_put_text(json, "state", hf_lease_state_name(lease->state));
     json_put_owner(json, lease->note, lease->holder);
     json_put_text(json, "holder", lease->holder);
@@ -46,6 +60,11 @@ static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
     json_put_text(json, "note", lease->note);
     if (lease->place > 0) {
         json_put_u64(json, "place", lease->place);
+    } else if (lease->lease[0] == '\0') {
+        json_put_u64(json, "fencing_token", lease->token);
+        json_put_i64(json, "ended_at_ms", lease->ends_at_ms);
+        json_put_i64(json, "held_ms", lease->held_ms);
+        json_put_u64(json, "renewals", lease->renewals);
     } else {
         json_put_u64(json, "fencing_token", lease->token);
         json_put_i64(json, "remaining_ms", lease->remaining_ms);
@@ -65,6 +84,7 @@ static enum hf_status list_locks(struct exchange *exchange, struct hf_error *err
     struct lock_listing listing = { .exchange = exchange,
                                     .limit = ask->limit ? (size_t)ask->limit : LIST_LIMIT };
     options.waiting = true;
+    options.ended = ask->ended;
     buffer_append(json, VIEW("{\"locks\":["));
     enum hf_status status =
         hf_locks_list(exchange->space->client, ask->prefix ? ask->prefix : "", &options,

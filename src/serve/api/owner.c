@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owner.c: the label of a client, as it is stored in the note of its lease: {"owner":"ci-7"}. */
+/* owner.c: the label of a client, as it is stored in the note of its lease, with the client's own
+ * note: {"owner":"ci-7","note":{"rows":17}}. */
 #include "serve/api/exchange.h"
 
 #include "base/json.h"
 #include "base/owner.h"
 
-char *owner_note(const char *owner)
+/* Without an owner, the note is the client's own. */
+char *owner_note(const char *owner, struct view own)
 {
-    struct buffer note = BUFFER_INIT(8 * ASK_TEXT_MAX);
-    if (!owner)
+    struct buffer note = BUFFER_INIT(8 * ASK_TEXT_MAX + own.size);
+    if (!owner && own.size == 0)
         return NULL;
-    buffer_append_byte(&note, '{');
-    json_put_text(&note, "owner", owner);
-    buffer_append_byte(&note, '}');
+    if (owner) {
+        buffer_append_byte(&note, '{');
+        json_put_text(&note, "owner", owner);
+        if (own.size > 0)
+            json_put_raw(&note, "note", own);
+        buffer_append_byte(&note, '}');
+    } else {
+        buffer_append(&note, own);
+    }
     return note.failed || !buffer_text(&note) ? (buffer_release(&note), NULL) : note.data;
 }
 

@@ -77,6 +77,8 @@ static const struct refusal {
     [HF_ALREADY] = { 409, "already_exists", 0 },  [HF_UNREPORTED] = { 500, "internal", 0 },
 };
 
+static const struct refusal already_done = { 409, "already_done", 0 }; /* within once_per_ms */
+
 static const struct refusal outcome_refusals[HF_KEY_OUTCOME_COUNT] = {
     [HF_KEY_LEASE_REQUIRED] = { 403, "lease_required", 0 },
     [HF_KEY_LEASE_EXPIRED] = { 403, "lease_expired", 0 },
@@ -98,6 +100,18 @@ static struct buffer error_json(const char *word, const char *why, unsigned retr
     return json;
 }
 
+/* The indexes of the scopes that were in the way. */
+static void put_blocked(struct buffer *json, uint64_t blocked)
+{
+    json_open(json, "blocked", '[');
+    for (unsigned i = 0; i < 64; i++)
+        if (blocked >> i & 1) {
+            json_next(json);
+            buffer_append_u64(json, i);
+        }
+    buffer_append_byte(json, ']');
+}
+
 static void send_refusal(struct exchange *exchange, const struct refusal *refusal,
                          const struct core_result *result)
 {
@@ -109,6 +123,8 @@ static void send_refusal(struct exchange *exchange, const struct refusal *refusa
         json_put_u64(&json, "current_version", result->version);
         json_put_text(&json, "current_etag", result->etag);
     }
+    if (exchange->ask.scope_count > 0 && result->status == HF_HELD)
+        put_blocked(&json, result->blocked);
     buffer_append_byte(&json, '}');
     snprintf(seconds, sizeof seconds, "%u", refusal->retry_after_s);
     struct http_header header = { "Retry-After", view_of(seconds) };
@@ -122,6 +138,8 @@ void exchange_refuse(struct exchange *exchange, const struct core_result *result
     const struct refusal *refusal = &outcome_refusals[result->outcome];
     if (!refusal->word)
         refusal = &refusals[result->status];
+    if (result->status == HF_ALREADY && exchange->ask.once_per_ms > 0)
+        refusal = &already_done;
     send_refusal(exchange, refusal, result);
 }
 

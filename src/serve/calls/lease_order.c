@@ -24,7 +24,7 @@ struct lease_order {
     char *lease;        /* the text of the lease that was granted, and its id */
     char lease_id[CORE_LEASE_ID_SIZE + 1];
     char etag[HF_KEY_ETAG_SIZE + 1];
-    char text[];
+    _Alignas(void *) char text[]; /* pointers to the scopes, and then all strings */
 };
 
 /* ---- Acquiring ----------------------------------------------------------------------- */
@@ -33,7 +33,7 @@ static enum hf_status open_handle(struct lease_order *it, int64_t poll_ms,
                                   struct hf_error *error)
 {
     const struct lease_task *task = &it->task;
-    if (task->is_key) {
+    if (task->is_key && task->once_per_ms == 0) {
         struct hf_key_options options = HF_KEY_OPTIONS;
         options.ttl_ms = task->ttl_ms;
         options.no_renewal = true;
@@ -48,7 +48,12 @@ static enum hf_status open_handle(struct lease_order *it, int64_t poll_ms,
     options.no_renewal = true;
     options.poll_ms = poll_ms;
     options.note = task->note;
-    return hf_lock_new(task->client, task->scope, &options, &it->lock, error);
+    options.once_per_ms = task->once_per_ms;
+    options.once_slack_ms = task->once_slack_ms;
+    return task->scope_count > 0
+               ? hf_lock_new_many(task->client, task->scopes, task->scope_count, &options,
+                                  &it->lock, error)
+               : hf_lock_new(task->client, task->scope, &options, &it->lock, error);
 }
 
 /* The lease stays if the handle holds it and `detaches`; otherwise it is given up. */
@@ -165,6 +170,8 @@ static void end_acquire_step(struct lease_order *it, enum core_call what, enum h
         status = describe_grant(it, info, result, error);
     if (granted && status != HF_OK) /* before the reply: the client may ask again at once */
         hf_lock_release(lock_of_handle(it), NULL);
+    for (size_t i = 0; status == HF_HELD && i < it->task.scope_count; i++)
+        result->blocked |= (uint64_t)hf_lock_blocked(it->lock, i) << i;
     if (status == HF_HELD) {
         /* The library may name the transaction that holds it, but its id is secret. */
         error_set(error, HF_HELD, "another client holds it");
@@ -221,7 +228,13 @@ static enum hf_status release(struct lease_order *it, const char *lease, struct 
     enum hf_status status = name_lock(it, lease, &lock, error);
     if (status != HF_OK)
         return status;
-    status = hf_lock_release(lock, error);
+    const char *note = it->task.kind == LEASE_RELEASE ? it->task.note : NULL;
+    switch (it->task.ends) {
+    case LEASE_ENDS_COMPLETED: status = hf_lock_complete(lock, note, error); break;
+    case LEASE_ENDS_FAILED: status = hf_lock_fail(lock, note, error); break;
+    case LEASE_ENDS_RELEASED:
+    default: status = hf_lock_release(lock, error); break;
+    }
     hf_lock_free(lock);
     return status;
 }
@@ -372,7 +385,7 @@ static bool joins_others(const struct call_order *order, enum core_call what)
                  what == CORE_CALL_GIVE_BACK ||
                  (what == CORE_CALL_WORK &&
                   (it->task.kind == LEASE_RELEASE || it->task.kind == LEASE_KEEPALIVE));
-    return joins && !it->task.txn_id;
+    return joins && !it->task.txn_id && it->task.ends == LEASE_ENDS_RELEASED;
 }
 
 /* The orders of one call. */
@@ -555,16 +568,24 @@ enum hf_status lease_order_new(struct env *env, struct lease_ids *ids,
     if (task->when.etag && strlen(task->when.etag) > HF_KEY_ETAG_SIZE)
         return error_set(error, HF_INVALID, "an ETag has at most %d bytes", HF_KEY_ETAG_SIZE);
     size_t strings = strlen(task->scope) + strlen(note) + strlen(id) + strlen(txn_id) + 4;
-    struct lease_order *it = calloc(1, sizeof *it + strings + task->size);
+    check(task->scope_count <= LEASE_ORDER_SCOPES_MAX);
+    size_t scopes = task->scope_count * sizeof *task->scopes;
+    for (size_t i = 0; i < task->scope_count; i++)
+        strings += strlen(task->scopes[i]) + 1;
+    struct lease_order *it = calloc(1, sizeof *it + scopes + strings + task->size);
     if (!it)
         return error_no_memory(error);
-    char *at = it->text;
+    const char **kept = (const char **)(void *)it->text;
+    char *at = it->text + scopes;
     call_order_init(&it->order, make_lease_call, free_lease_order);
     it->order.group = &lease_group;
     it->env = env;
     it->ids = ids;
     it->task = *task;
     it->task.scope = keep_text(&at, task->scope);
+    it->task.scopes = kept;
+    for (size_t i = 0; i < task->scope_count; i++)
+        kept[i] = keep_text(&at, task->scopes[i]);
     it->task.note = keep_text(&at, note);
     it->task.lease_id = keep_text(&at, id);
     it->task.txn_id = keep_text(&at, txn_id);

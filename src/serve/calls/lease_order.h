@@ -28,6 +28,12 @@ enum lease_order_kind {
     LEASE_REMOVE,
 };
 
+/* Which scopes were in the way is told by a bit for each (core_result.blocked). */
+#define LEASE_ORDER_SCOPES_MAX 64
+
+/* How a release ends the lease. */
+enum lease_ends { LEASE_ENDS_RELEASED, LEASE_ENDS_COMPLETED, LEASE_ENDS_FAILED };
+
 /* The arguments of an order. Strings are copied. */
 struct lease_task {
     enum lease_order_kind kind;
@@ -39,9 +45,13 @@ struct lease_task {
     int64_t ttl_ms;
     enum hf_mode mode; /* of a scope */
     uint32_t slots;
-    const char *note;   /* JSON, or NULL */
-    const char *txn_id; /* of a key, in all orders but KEEPALIVE; NULL: none */
-    bool if_absent;     /* of a key: ALREADY if it has a state; the lease is then released */
+    const char *const
+        *scopes;        /* all scopes of the lock, if it has several; `scope` is the first */
+    size_t scope_count; /* at most LEASE_ORDER_SCOPES_MAX; 0: it has one */
+    const char *note;   /* JSON, or NULL; also of a release that completes or fails */
+    int64_t once_per_ms, once_slack_ms; /* as in struct hf_lock_options; ALREADY */
+    const char *txn_id;                 /* of a key, in all orders but KEEPALIVE; NULL: none */
+    bool if_absent; /* of a key: ALREADY if it has a state; the lease is then released */
 
     /* The others */
     const char *lease_id;
@@ -50,6 +60,7 @@ struct lease_task {
     size_t size;
     struct hf_key_if when; /* with the ETag copied */
     bool rolls_back;       /* LEASE_RELEASE: of the transaction */
+    enum lease_ends ends;  /* LEASE_RELEASE */
 
     /* Called when the order is freed, on the loop; may be NULL. */
     void (*done)(void *argument);

@@ -134,6 +134,7 @@ struct core_result {
     int64_t ttl_ms;
     uint64_t version; /* of the key's state */
     char etag[HF_KEY_ETAG_SIZE + 1];
+    uint64_t blocked;     /* HELD: which of several scopes were in the way, one bit each */
     char why[HF_WHY_MAX]; /* empty if the status is OK */
 };
 
