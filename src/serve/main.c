@@ -677,7 +677,7 @@ static enum hf_status open_logs(struct daemon *daemon, struct hf_error *error)
     enum hf_status status = serve_log_new(daemon->env, STDERR_FILENO, options->log.json,
                                           options->log.requests, &daemon->log, error);
     if (status == HF_OK && options->log.audit)
-        status = audit_open(options->log.audit, &daemon->audit, error);
+        status = audit_open(daemon->env, options->log.audit, &daemon->audit, error);
     return status;
 }
 

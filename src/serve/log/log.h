@@ -58,8 +58,10 @@ void serve_log_request(struct serve_log *log, const struct log_entry *entry);
 
 struct audit;
 
-/* Opens the file, and creates it if necessary, readable by its owner only. */
-enum hf_status audit_open(const char *path, struct audit **ret_audit, struct hf_error *error);
+/* Opens the file, and creates it if necessary, readable by its owner only. A task of its own syncs
+ * the lines to the disk, within about a second, and audit_close waits for that. */
+enum hf_status audit_open(struct env *env, const char *path, struct audit **ret_audit,
+                          struct hf_error *error);
 void audit_close(struct audit *audit);
 
 /* After the file was renamed. On failure, the old one stays in use. */
@@ -67,8 +69,11 @@ enum hf_status audit_reopen(struct audit *audit, struct hf_error *error);
 
 void audit_write(struct audit *audit, const struct log_entry *entry);
 
-/* Lines that could not be written. */
-uint64_t audit_failures(const struct audit *audit);
+/* Lines that could not be written, and syncs that failed. */
+uint64_t audit_failures(struct audit *audit);
+
+/* How many lines were synced. */
+uint64_t audit_synced(struct audit *audit);
 
 /* ---- Texts, for tests ------------------------------------------------------------------ */
 

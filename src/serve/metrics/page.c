@@ -226,8 +226,8 @@ static void put_leases(const struct page *page, const struct metrics_now *now)
               now->core.remembered);
     put_gauge(page, "holdfast_namespaces", "Namespaces in use.", now->namespaces);
     put_gauge(page, "holdfast_event_streams", "Clients that read events.", now->streams);
-    put_count(page, "holdfast_audit_failures", "Lines of the audit log that were not written.",
-              now->audit_failures);
+    put_count(page, "holdfast_audit_failures",
+              "Lines of the audit log that were not written or synced.", now->audit_failures);
 }
 
 /* ---- Background work ----------------------------------------------------------------- */
