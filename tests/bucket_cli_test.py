@@ -50,7 +50,7 @@ WORK = [
 ]
 OBJECTS = ["store ls", "store get o", "store put o file", "store rm o", "store cp o p", "clock",
            "store probe"]
-NO_STORE = ["help", "version", "merge"] + \
+NO_STORE = ["help", "version", "merge", "config check", "config show"] + \
     [f"completion {what}" for what in ("bash", "zsh", "fish", "words")]
 
 

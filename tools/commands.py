@@ -31,7 +31,7 @@ The rows that follow such a line belong to it:
     hint PATH, ...: TEXT                 advice to a user who types a command of another program
     term TERM: TEXT                      a term of a topic
 
-FLAG is one of only_reads, ends_in_order, or what main opens before it runs the command (see OPENS).
+FLAG is one of only_reads, ends_in_order, no_config, or what main opens before it runs the command (see OPENS).
 An ATTRIBUTE is the type of the value (count, limit, size, span, wait, exit_code; default:
 text), what a shell
 completes (see COMPLETIONS), all values as one|two, `required`, `many` (may be given more than
@@ -51,7 +51,7 @@ BLOCKS = {  # and the rows that each may have
     "topic": "details term",
     "shared": "use details json argument option",
 }
-FLAGS = ["only_reads", "ends_in_order"]
+FLAGS = ["only_reads", "ends_in_order", "no_config"]
 OPENS = ["objects", "store", "client", "partition", "index"]
 TYPES = ["count", "limit", "size", "span", "wait", "exit_code"]
 COMPLETIONS = ["file", "url", "command", "program", "lock", "object", "partition", "index", "txn",

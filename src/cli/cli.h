@@ -117,6 +117,7 @@ struct command {
     const char *script;         /* the text that print_script prints, or NULL */
     const char *const *aliases; /* names that similar programs use for the same command */
     bool ends_in_order; /* after Ctrl-C, it still releases its leases or reports its progress */
+    bool no_config;     /* works without the configuration files, whatever is in them */
     bool only_reads;    /* never creates a local store: NOT_FOUND if it is missing */
     enum opens opens;
     enum hf_status (*run)(struct cli *cli);
@@ -158,6 +159,8 @@ struct option_value {
     struct option_value *next; /* the next value of a repeated option; NULL after the last */
 };
 
+struct config;
+
 struct cli {
     struct env *env;
     struct mono_time begun; /* when the program started */
@@ -188,8 +191,9 @@ struct cli {
     struct hf_index_info info;  /* as of when the index was opened */
     bool counts_requests;       /* set before the store is opened, to count its requests: */
     atomic_uint_fast64_t requests;
+    struct config *config; /* the configuration files, once they are read; or NULL */
     struct view store_url; /* the absolute URL of the store; data NULL: not determined yet */
-    bool uses_default;     /* neither --store nor $HOLDFAST_STORE names a store */
+    bool uses_default;     /* neither --store, $HOLDFAST_STORE nor a file names a store */
     struct arena arena;    /* lives as long as the command */
     struct hf_error error;
 };
@@ -219,6 +223,14 @@ int64_t option_ms(struct cli *cli, const char *name, int64_t otherwise);
 uint64_t option_number(struct cli *cli, const char *name, uint64_t otherwise);
 const char *option_text(struct cli *cli, const char *name);
 
+/* Gives an option a value, unless the command line gives it or one that excludes it, or the command
+ * has no such option. The value must live as long as the command. */
+enum hf_status cli_set_default(struct cli *cli, const char *name, struct view value);
+
+/* Parses value->text as a value of this option. */
+enum hf_status cli_parse_value(struct cli *cli, const struct option_spec *spec,
+                               struct option_value *value);
+
 /* Whether this command accepts an option of this name. */
 bool cli_has_option(struct cli *cli, const char *name);
 
@@ -237,6 +249,13 @@ enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key);
 enum hf_status cli_if_match(struct cli *cli, const char **ret_etag);
 
 /* ---- Stores and clients -------------------------------------------------------------- */
+
+/* Reads the configuration files, and gives the options of the command their defaults
+ * (config/config.h). */
+enum hf_status cli_apply_config(struct cli *cli);
+
+/* Replaces the name of a store by its URL; leaves a URL alone. */
+enum hf_status cli_named_store(struct cli *cli, struct view *url);
 
 /* Makes a URL absolute. If its data is NULL, it becomes the URL given by --store or
  * $HOLDFAST_STORE, or the URL of the default store. */
@@ -290,6 +309,9 @@ void cli_report(struct cli *cli, struct view about, const struct hf_error *error
 
 /* From now on, the command may need more than a second to end after Ctrl-C, and says so. */
 void cli_end_in_order(struct cli *cli);
+
+/* Prints a warning on stderr. */
+void cli_warn(struct cli *cli, const char *sentence);
 
 /* ---- Help ---------------------------------------------------------------------------- */
 

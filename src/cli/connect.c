@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect.c: finds a command's store (--store, $HOLDFAST_STORE, or the user's local store), makes
- * its URL absolute so that it is valid in every folder, and opens the store and a client on it. */
+/* connect.c: finds a command's store (--store, $HOLDFAST_STORE, a configuration file, or the user's
+ * local store), makes its URL absolute so that it is valid in every folder, and opens the store and
+ * a client on it. */
+#include "cli/config/config.h"
 #include "cli/lock/lock.h"
 
 #include <inttypes.h>
@@ -14,7 +16,9 @@
 static enum hf_status make_absolute(struct cli *cli, struct view given, struct view *ret_url)
 {
     char url[HF_STORE_URL_MAX];
-    enum hf_status status = hf_store_url_absolute(given.data, url, &cli->error);
+    enum hf_status status = cli_named_store(cli, &given);
+    if (status == HF_OK)
+        status = hf_store_url_absolute(given.data, url, &cli->error);
     if (status != HF_OK)
         return status;
     *ret_url = arena_copy(&cli->arena, view_of(url));
@@ -32,8 +36,13 @@ enum hf_status cli_find_store(struct cli *cli, struct view *url)
             return cli_invalid(cli,
                                "HOLDFAST_STORE is empty: set it to the URL of a store, such as "
                                "s3://BUCKET/PREFIX, or unset it for your local store");
-        cli->uses_default = !option && !variable;
-        const char *given = option ? option : variable ? variable : "sqlite:";
+        const struct config_setting *set =
+            option || variable ? NULL : config_default(cli, "store");
+        cli->uses_default = !option && !variable && !set;
+        const char *given = option     ? option
+                            : variable ? variable
+                            : set      ? set->value.data
+                                       : "sqlite:";
         status = make_absolute(cli, view_of(given), &cli->store_url);
     }
     *url = cli->store_url;
@@ -42,18 +51,22 @@ enum hf_status cli_find_store(struct cli *cli, struct view *url)
 
 /* ---- Stores -------------------------------------------------------------------------- */
 
-/* Prints a warning only once, no matter how many stores are opened. */
-static void warn_once(void *argument, const char *sentence)
+void cli_warn(struct cli *cli, const char *sentence)
 {
-    static bool told;
-    struct cli *cli = argument;
-    if (told)
-        return;
-    told = true;
     if (cli->json)
         write_error_line(json_pack("{s:s}", "warning", sentence));
     else
         fprintf(stderr, "holdfast: warning: %s\n", sentence);
+}
+
+/* Prints a warning only once, no matter how many stores are opened. */
+static void warn_once(void *argument, const char *sentence)
+{
+    static bool told;
+    if (told)
+        return;
+    told = true;
+    cli_warn(argument, sentence);
 }
 
 /* Appends the numbers of bytes sent and received; nothing if both are 0. */

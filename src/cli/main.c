@@ -134,7 +134,9 @@ static enum hf_status run(struct cli *cli)
     if (cli->command && cli->command->ends_in_order)
         cli_end_in_order(cli);
     if (cli->command) {
-        enum hf_status status = cli_open(cli);
+        enum hf_status status = cli->command->no_config ? HF_OK : cli_apply_config(cli);
+        if (status == HF_OK)
+            status = cli_open(cli);
         return status == HF_OK ? cli->command->run(cli) : status;
     }
     if (cli->word_count > 0)

@@ -94,8 +94,8 @@ static enum hf_status unknown_option(struct cli *cli, struct view name)
                        VIEW_ARGS(shown));
 }
 
-static enum hf_status parse_value(struct cli *cli, const struct option_spec *spec,
-                                  struct option_value *value)
+enum hf_status cli_parse_value(struct cli *cli, const struct option_spec *spec,
+                               struct option_value *value)
 {
     enum hf_status status = HF_OK;
     switch (spec->type) {
@@ -128,6 +128,19 @@ static enum hf_status parse_value(struct cli *cli, const struct option_spec *spe
     if (status != HF_OK)
         error_prefix(&cli->error, "--%s", spec->name);
     return status;
+}
+
+enum hf_status cli_set_default(struct cli *cli, const char *name, struct view text)
+{
+    struct option_value *value;
+    const struct option_spec *spec = find_option(cli, view_of(name), /* letter */ 0, &value);
+    if (!spec || value->given)
+        return HF_OK;
+    for (size_t i = 0; spec->choice && cli->command->options[i].name; i++)
+        if (cli->command->options[i].choice == spec->choice && cli->values[i].given)
+            return HF_OK;
+    *value = (struct option_value){ .given = true, .text = text };
+    return cli_parse_value(cli, spec, value);
 }
 
 /* The words of a command line, and the word that is being parsed. */
@@ -163,7 +176,7 @@ static enum hf_status take_option(struct cli *cli, const struct option_spec *spe
             return cli_invalid(cli, "--%s needs a value: %s", spec->name, spec->value);
         value->text = view_of(words->words[++words->at]);
     }
-    return parse_value(cli, spec, value);
+    return cli_parse_value(cli, spec, value);
 }
 
 static enum hf_status take_long(struct cli *cli, struct words *words)

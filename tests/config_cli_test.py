@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""config_cli_test.py: the configuration file: named stores, defaults and profiles, what comes before
+what, and every mistake with its line.
+
+Prints TAP. Scratch folders, and how the program is run in them, are those of cli_test.py.
+"""
+
+import json
+import os
+import sys
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import cases
+from cli_test import equal, fails, it, true
+
+cases.cases.clear()
+
+
+def configure(s, text, mode=0o644):
+    """The user's file, at its usual place."""
+    path = s.file(".config/holdfast/holdfast.conf")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace("HERE", s.path))
+    os.chmod(path, mode)
+    return path
+
+
+STORES = """# Two stores.
+[store prod]
+url = dir:HERE/prod
+
+[ store test ]
+url=sqlite:~/test.db
+"""
+
+
+def store_of(s, *args):
+    return s.out(*args, "run", "x", "--", "sh", "-c", "echo $HOLDFAST_STORE").decode().strip()
+
+
+@it("a store has a name, for --store, for HOLDFAST_STORE and for both ends of a copy")
+def _(s):
+    configure(s, STORES)
+    equal(store_of(s, "--store", "prod"), f"dir:{s.path}/prod")
+    s.env["HOLDFAST_STORE"] = "test"
+    equal(store_of(s), f"sqlite:{s.path}/test.db")
+    s.put("k", b"1")
+    s.run("store", "cp", "-q", "k", "--from", "test", "--to", "prod")
+    equal(s.out("store", "get", "k", "--store", "prod"), b"1")
+    text = fails(s, "INVALID", "store", "ls", "--store", "pord")
+    true("there is no [store pord]" in text and "config show" in text, text)
+
+
+@it("an option comes before the environment, that before the profile, and that before the defaults")
+def _(s):
+    text = STORES + "[defaults]\nstore = prod\nns = team\nttl = 7m\nwait = 50ms\n[profile ci]\nstore = test\nttl = 9m\n"
+    path = configure(s, text)
+
+    def lease(*args):
+        told = json.loads(s.out("acquire", "--json", *args))
+        s.run("release", "-q", told["lease"], *(args[:2] if "--profile" in args else ()))
+        return told["ttl_ms"] // 60000, told["lease"].split(":")[2].split("/")[0]
+
+    equal(store_of(s), f"dir:{s.path}/prod", "the defaults")
+    equal(lease("job"), (7, "team"))
+    equal(store_of(s, "--profile", "ci"), f"sqlite:{s.path}/test.db", "the profile")
+    equal(lease("--profile", "ci", "job"), (9, "team"))
+    equal(lease("--ttl", "1m", "--ns", "other", "job"), (1, "other"), "options")
+    s.env["HOLDFAST_PROFILE"] = "ci"
+    equal(store_of(s), f"sqlite:{s.path}/test.db", "the profile of the environment")
+    s.env["HOLDFAST_STORE"] = f"dir:{s.path}/env"
+    equal(store_of(s), f"dir:{s.path}/env", "the environment")
+    equal(store_of(s, "--store", "prod"), f"dir:{s.path}/prod", "the option")
+    s.run("acquire", "--ttl", "1m", "job")
+    fails(s, "TIMEOUT", "acquire", "job")
+    fails(s, "HELD", "acquire", "job", "--no-wait")
+    rows = {row["setting"]: row for row in s.lines("config", "show")}
+    equal(rows["store"], {"setting": "store", "value": s.env["HOLDFAST_STORE"], "origin": "HOLDFAST_STORE"})
+    equal((rows["ttl"]["value"], rows["ttl"]["origin"]), ("9m", f"{path}:14"))
+    equal((rows["ns"]["value"], rows["ns"]["origin"]), ("team", f"{path}:9"))
+    equal(rows["store prod"]["value"], f"dir:{s.path}/prod")
+    true("no profile 'nobody'" in fails(s, "INVALID", "locks", "ls", "--profile", "nobody"), "a sentence")
+    s.env["HOLDFAST_CONFIG"] = ""
+    del s.env["HOLDFAST_PROFILE"]
+    equal([row["setting"] for row in s.lines("config", "show")], ["store"], "no file is read")
+
+
+@it("a default changes no command for which the option means something else")
+def _(s):
+    configure(s, "[defaults]\nttl = 7m\nns = team\nwait = 1s\n")
+    s.run("compact", "create", "--format", "usv", "--key", "1", "--time", "3", "-q")
+    before = s.lines("compact", "set", "--grace", "1h")
+    equal(s.lines("compact", "set", "--grace", "1h"), before)
+    true('"ttl_ms":60000' in json.dumps(before, separators=(",", ":")), before)
+    lease = s.out("key", "acquire", "k").decode().strip()
+    s.run("key", "update", "k", "--lease", lease, "-q", stdin=b"1")
+    s.run("store", "repair", "epoch")
+
+
+@it("each mistake is told with its file and line, and no command runs with it")
+def _(s):
+    for text, line, wanted in (
+        ("store = prod\n", 1, "must follow [store NAME]"),
+        ("\n[stores prod]\n", 2, "unknown section [stores]"),
+        ("[store]\n", 1, "[store NAME]"),
+        ("[store Prod]\n", 1, "a-z"),
+        ("[defaults x]\n", 1, "has no name"),
+        ("[defaults\n", 1, "']' is missing"),
+        ("[defaults]\nsotre = x\n", 2, "did you mean 'store'?"),
+        ("[defaults]\nforce = yes\n", 2, "unknown setting 'force'"),
+        ("[defaults]\nttl = soon\n", 2, "not a duration"),
+        ("[defaults]\nttl =\n", 2, "has no value"),
+        ("[defaults]\nttl\n", 2, "NAME = VALUE"),
+        ("[defaults]\nns = a\n\nns = b\n", 4, "already set in line 2"),
+        ("[store a]\nurl = dir:relative\n", 2, "start with / or ~/"),
+        ("[store a]\nurl = ftp://x\n", 2, "ftp"),
+        ("[store a]\nurk = dir:/x\n", 2, "only 'url'"),
+        ("[defaults]\nns = a\0b\n", 2, "NUL"),
+    ):
+        path = configure(s, text)
+        said = fails(s, "INVALID", "locks", "ls")
+        true(f"{path}:{line}: " in said and wanted in said, f"{text!r}: {said}")
+        equal(fails(s, "INVALID", "config", "check").split(": ", 2)[2], said.split(": ", 2)[2])
+    s.run("version")
+    s.run("help")
+    configure(s, "[defaults]\nttl = soon\nwait = soon\n")
+    equal(s.run("config", "check", expect=86).stderr.count(b"\n"), 2, "all mistakes")
+    configure(s, "#" * 70000)
+    true("larger than 64 KiB" in fails(s, "INVALID", "locks", "ls"), "a bound")
+    configure(s, "[defaults]\n" + "".join(f"[profile p{i}]\nns = a\n" for i in range(257)))
+    true("more than 256 settings" in fails(s, "INVALID", "config", "check"), "a bound")
+
+
+@it("a file that others may write is refused, and one with a secret that others may read is warned about")
+def _(s):
+    path = configure(s, STORES, 0o666)
+    true("chmod o-w" in fails(s, "INVALID", "config", "check"), "a sentence")
+    configure(s, "[store a]\nurl = azure://account/container?endpoint=http://127.0.0.1:1/?sig=x\n")
+    said = s.run("config", "check", expect=None)
+    true(b"contains a secret" in said.stderr and b"chmod go-r" in said.stderr, said.stderr)
+    os.chmod(path, 0o600)
+    equal(s.run("config", "check").stdout.decode().splitlines()[0], f"{path}: 1 setting, 1 store, 0 profiles")
+    s.env["HOLDFAST_CONFIG"] = s.file("nowhere")
+    true("HOLDFAST_CONFIG names" in fails(s, "NOT_FOUND", "locks", "ls"), "a sentence")
+    s.env["HOLDFAST_CONFIG"] = s.path
+    true("is not a file" in fails(s, "INVALID", "locks", "ls"), "a sentence")
+    del s.env["HOLDFAST_CONFIG"]
+    s.env["XDG_CONFIG_HOME"] = s.file("elsewhere")
+    equal([row["exists"] for row in s.lines("config", "check")][0], False)
+
+
+if __name__ == "__main__":
+    sys.exit(cases.main())
