@@ -16,7 +16,9 @@
 static const char *parent;                    /* of the folder */
 static const char *servers = "tests/servers"; /* has ceph-up and ceph-down */
 static char folder[512];
-static char endpoint[100];
+
+#define ENDPOINT_SIZE 100
+static char endpoint[ENDPOINT_SIZE], azurite[ENDPOINT_SIZE];
 static pid_t owner; /* children must not remove it */
 
 double now_s(void)
@@ -44,6 +46,9 @@ static void clean_up(void)
         return;
     snprintf(command, sizeof command, "'%s/ceph-down' '%s/ceph'", servers, folder);
     if (endpoint[0] && system(command) != 0)
+        fprintf(stderr, "bench: %s failed\n", command);
+    snprintf(command, sizeof command, "'%s/azurite-down' '%s/azurite'", servers, folder);
+    if (azurite[0] && system(command) != 0)
         fprintf(stderr, "bench: %s failed\n", command);
     remove_tree(folder);
 }
@@ -83,20 +88,40 @@ void bench_ceph_kill(void)
     fclose(file);
 }
 
-const char *bench_ceph(void)
+/* The first line of a file below our folder. */
+static void read_endpoint(const char *name, char line[ENDPOINT_SIZE])
 {
     char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    if (!file || !fgets(line, ENDPOINT_SIZE, file))
+        bench_die("no endpoint in %s", path);
+    fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+}
+
+const char *bench_azurite(void)
+{
+    char command[1200];
+    if (azurite[0])
+        return azurite;
+    bench_folder();
+    snprintf(azurite, sizeof azurite, "starting");
+    snprintf(command, sizeof command, "'%s/azurite-up' '%s/azurite'", servers, folder);
+    if (system(command) != 0)
+        bench_die("%s failed", command);
+    read_endpoint("azurite/endpoint", azurite);
+    return azurite;
+}
+
+const char *bench_ceph(void)
+{
     if (endpoint[0])
         return endpoint;
     bench_folder();
     snprintf(endpoint, sizeof endpoint, "starting");
     bench_ceph_restart();
-    snprintf(path, sizeof path, "%s/ceph/endpoint-1", folder);
-    FILE *file = fopen(path, "r");
-    if (!file || !fgets(endpoint, sizeof endpoint, file))
-        bench_die("no endpoint in %s", path);
-    fclose(file);
-    endpoint[strcspn(endpoint, "\n")] = '\0';
+    read_endpoint("ceph/endpoint-1", endpoint);
     setenv("AWS_ACCESS_KEY_ID", CEPH_ACCESS_KEY, 1);
     setenv("AWS_SECRET_ACCESS_KEY", CEPH_SECRET_KEY, 1);
     return endpoint;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* place.h: where a benchmark runs: its own folder, its own Ceph cluster if it asks for one, and
- * the parts that the command line names. Everything is removed when the benchmark ends, even if
- * it dies. */
+/* place.h: where a benchmark runs: its own folder, its own Ceph cluster or Azurite if it asks for
+ * one, and the parts that the command line names. Everything is removed when the benchmark ends,
+ * even if it dies. */
 #ifndef BENCH_PLACE_H
 #define BENCH_PLACE_H
 
@@ -30,6 +30,9 @@ void remove_tree(const char *path);
  * (by ceph-up of --servers, tests/servers if not given); the credentials are in the
  * environment. */
 const char *bench_ceph(void);
+
+/* The same of a new Azurite, which azurite-up starts. */
+const char *bench_azurite(void);
 
 /* Kills the gateway of that cluster, and starts it again under its old address. */
 void bench_ceph_kill(void);
