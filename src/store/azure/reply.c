@@ -105,6 +105,7 @@ static enum hf_status azure_check_key(struct view key, struct hf_error *error)
 
 const struct remote_dialect azure_dialect = {
     .service = "Azure",
+    .credentials_size = sizeof(struct azure_credentials),
     .send = azure_dialect_send,
     .distrust = azure_distrust,
     .refusals = refusals,

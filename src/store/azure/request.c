@@ -106,7 +106,7 @@ void azure_dialect_send(struct remote_store *remote, struct remote_request *requ
                         struct http_reply *reply)
 {
     struct azure_store *azure = azure_of(&remote->base);
-    struct azure_credentials *credentials = secret_new(sizeof *credentials);
+    struct azure_credentials *credentials = remote_take_secret(remote);
     if (!credentials) {
         error_no_memory(&reply->error);
         return;
@@ -126,5 +126,5 @@ void azure_dialect_send(struct remote_store *remote, struct remote_request *requ
         hide_secret(reply, credentials);
     }
     secret_buffer_release(&wire.text); /* it may contain the SAS or the token */
-    secret_free(credentials, sizeof *credentials);
+    remote_give_secret(remote, credentials);
 }

@@ -5,6 +5,7 @@
 
 #include "base/parse.h"
 #include "base/utf8.h"
+#include "store/remote/secret.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +195,29 @@ void remote_release(struct remote_store *remote)
 {
     worker_pool_release(&remote->workers);
     http_pool_close(remote->pool);
+    secret_free(remote->shared.spare_secret, remote->dialect->credentials_size);
     env_mutex_release(&remote->shared.mutex);
+}
+
+void *remote_take_secret(struct remote_store *remote)
+{
+    env_mutex_lock(&remote->shared.mutex);
+    void *secret = remote->shared.spare_secret;
+    remote->shared.spare_secret = NULL;
+    env_mutex_unlock(&remote->shared.mutex);
+    return secret ? secret : secret_new(remote->dialect->credentials_size);
+}
+
+void remote_give_secret(struct remote_store *remote, void *secret)
+{
+    explicit_bzero(secret, remote->dialect->credentials_size);
+    env_mutex_lock(&remote->shared.mutex);
+    bool keep = !remote->shared.spare_secret;
+    if (keep)
+        remote->shared.spare_secret = secret;
+    env_mutex_unlock(&remote->shared.mutex);
+    if (!keep)
+        secret_free(secret, remote->dialect->credentials_size);
 }
 
 const char *remote_exposed_to(const struct store *store)

@@ -42,6 +42,7 @@ struct remote_store {
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
         bool versioned;         /* the last object read had a version */
+        void *spare_secret;     /* for remote_take_secret; or NULL */
         /* the time to sign with (skew.c) */
         bool time_known;
         bool dates_refused;     /* the store refused its own time */
@@ -207,6 +208,12 @@ void wire_send(struct remote_store *remote, const struct remote_request *request
  * URL or in XML. */
 void remote_hide(struct http_reply *reply, const char *secret);
 
+/* Memory for the credentials of one request (secret.h), dialect->credentials_size bytes, zeroed.
+ * NULL if memory runs out. A block that is given back is overwritten, and one is kept for the next
+ * request: new pages cost more than a signature. */
+void *remote_take_secret(struct remote_store *remote);
+void remote_give_secret(struct remote_store *remote, void *secret);
+
 /* ---- The time in signatures (skew.c) ------------------------------------------------- */
 
 /* The store's own time if a reply has shown it; otherwise the wall clock. */
@@ -265,7 +272,8 @@ struct store_stamp remote_stamp(const struct http_reply *reply);
 /* ---- The dialect --------------------------------------------------------------------- */
 
 struct remote_dialect {
-    const char *service; /* in messages */
+    const char *service;     /* in messages */
+    size_t credentials_size; /* of the credentials of a request */
     /* Fetches the credentials, sets request->signed_at, signs the request and sends it (wire_send).
      * *reply is initialised: NOT_SENT. */
     void (*send)(struct remote_store *remote, struct remote_request *request,

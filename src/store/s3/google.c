@@ -73,6 +73,7 @@ static enum hf_status google_check_key(struct view key, struct hf_error *error)
 
 const struct remote_dialect google_dialect = {
     .service = "Google Cloud Storage",
+    .credentials_size = sizeof(struct s3_credentials),
     .send = s3_dialect_send,
     .distrust = s3_distrust_credentials,
     .refusals = refusals,

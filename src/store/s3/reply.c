@@ -72,6 +72,7 @@ void s3_distrust_credentials(struct remote_store *remote)
 
 const struct remote_dialect s3_dialect = {
     .service = "S3",
+    .credentials_size = sizeof(struct s3_credentials),
     .send = s3_dialect_send,
     .distrust = s3_distrust_credentials,
     .refusals = refusals,

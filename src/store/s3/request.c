@@ -100,7 +100,7 @@ void s3_dialect_send(struct remote_store *remote, struct remote_request *request
                      struct http_reply *reply)
 {
     struct s3_store *s3 = s3_of(&remote->base);
-    struct s3_credentials *credentials = secret_new(sizeof *credentials);
+    struct s3_credentials *credentials = remote_take_secret(remote);
     if (!credentials) {
         error_no_memory(&reply->error);
         return;
@@ -116,5 +116,5 @@ void s3_dialect_send(struct remote_store *remote, struct remote_request *request
         remote_hide(reply, credentials->token);
     }
     secret_buffer_release(&wire.text); /* it contains the session token */
-    secret_free(credentials, sizeof *credentials);
+    remote_give_secret(remote, credentials);
 }
