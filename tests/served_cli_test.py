@@ -60,9 +60,6 @@ NOT_SERVED = {
     },
     "run": {
         "a run on an sqlite store waits for the disk twice: for the grant, and for the release": LOCAL,
-        "locks nest, and a run inside of a run of the same lock runs under its lease": DETAIL,
-        "a run inside of a run waits for itself if it is told to, and not if its mode is another one": DETAIL,
-        "an environment that is forged, copied or stale gives nobody a lock": DETAIL,
         "three hundred others of the same table do not make it forget": LOCAL,
         "a lease that cannot be renewed ends the command by TERM, and the status is LOST": TIMED,
         "a signal ends the wait, and whoever waits behind is not held up": IN_LINE,

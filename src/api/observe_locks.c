@@ -212,7 +212,11 @@ static enum hf_status show_at_server(struct hf_client *client, struct showing *s
                                 .argument = showing,
                                 .ended = true };
     showing->info.absent = true;
-    enum hf_status status = client_server(client)->list(&list, error);
+    enum hf_status status =
+        table_key_at_server(client_space(client), &showing->scope,
+                            /* exclusive */ true, showing->info.table, error);
+    if (status == HF_OK)
+        status = client_server(client)->list(&list, error);
     if (status == HF_OK)
         write_caller_report(showing->table, &showing->info, sizeof showing->info);
     return status;

@@ -74,8 +74,6 @@ enum hf_status outer_find(struct cli *cli, struct outer_runs *ret_outer)
     struct view rest = view_of(given ? given : ""), url = { NULL, 0 };
     *ret_outer = (struct outer_runs){ .count = 0 };
     enum hf_status status = rest.size > 0 ? cli_find_store(cli, &url) : HF_OK;
-    if (view_starts_with(url, VIEW("http")) || view_starts_with(url, VIEW("unix:")))
-        return status; /* a server does not tell enough about a lease */
     while (status == HF_OK && rest.size > 0 && ret_outer->count < OUTER_RUNS_MAX)
         status = add_outer(cli, ret_outer, view_cut(&rest, ','));
     return status;
@@ -90,12 +88,22 @@ struct judging {
     uint64_t slots;
 };
 
+/* Whether a listed lease is this one. A table never repeats a token, and a server does not list the
+ * ids of leases. */
+static bool is_outer_lease(const struct hf_lease_info *listed, const struct outer_lease *outer)
+{
+    struct hf_lease_name name = HF_LEASE_NAME, of_outer = HF_LEASE_NAME;
+    return hf_lease_parse(listed->lease, &name, /* error */ NULL) == HF_OK &&
+           hf_lease_parse(outer->lease, &of_outer, /* error */ NULL) == HF_OK &&
+           name.token == of_outer.token && strcmp(name.table, of_outer.table) == 0;
+}
+
 static bool see_outer_lease(void *argument, const struct hf_lease_info *lease)
 {
     struct judging *judging = argument;
     for (size_t i = 0; i < judging->outer->count; i++) {
         struct outer_lease *outer = &judging->outer->leases[i];
-        if (lease->state != HF_LEASE_ACTIVE || strcmp(lease->lease, outer->lease) != 0)
+        if (lease->state != HF_LEASE_ACTIVE || !is_outer_lease(lease, outer))
             continue;
         outer->active = true;
         if (lease->relation == HF_RELATION_OF_SCOPE && !judging->found) {
