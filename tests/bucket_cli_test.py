@@ -35,7 +35,7 @@ WORK = [
     "read o", "namespace create many --placement pages:4", "namespace show many", "store restored",
     "store restored --yes", "store repair epoch", "key acquire k", f"key renew --lease {LEASE}",
     "key get k", "key update k --take", "key rm k --take", "key show k",
-    f"key release --lease {LEASE}", "key ls", "txn begin", f"txn show {TXN}", f"txn commit {TXN}",
+    f"key release --lease {LEASE}", "key ls", "key watch k --for 100ms", "txn begin", f"txn show {TXN}", f"txn commit {TXN}",
     f"txn rollback {TXN}", "txn ls", "compact create --format usv --key 1 --time 3",
     "compact set --grace 1m", "compact ingest file", "compact adopt raw/", "compact plan", "compact run",
     "compact cat", "compact export -o out.csv", "compact drop default", "compact release raw/",
@@ -48,7 +48,7 @@ WORK = [
     "index rm i 1", "index count i", "index compile i", "index status i", "index drop i", "sweep --once", "sweep status",
     "serve --listen 127.0.0.1:0 --for 100ms",
 ]
-OBJECTS = ["store ls", "store get o", "store put o file", "store rm o", "store cp o p", "clock",
+OBJECTS = ["store ls", "store get o", "store put o file", "store rm o", "store cp o p", "store mv o p", "clock",
            "store probe"]
 NO_STORE = ["help", "version", "merge", "config check", "config show"] + \
     [f"completion {what}" for what in ("bash", "zsh", "fish", "words")]

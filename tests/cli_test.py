@@ -285,6 +285,55 @@ def _(s):
     equal(s.out("store", "ls", "-r", "default/"), b"")
 
 
+@it("rm -r and mv -r choose objects by patterns", LOCAL)
+def _(s):
+    for key in ("a/1.csv", "a/b/2.csv", "a/3.txt", "a/old.csv"):
+        s.put(key, key.encode())
+    chosen = ["-r", "--include", "*.csv", "--exclude", "*old*"]
+    equal(s.out("store", "rm", *chosen, "--dry-run", "a/"), b"a/1.csv\na/b/2.csv\n")
+    before = s.everything()
+    equal(s.out("store", "mv", *chosen, "--dry-run", "a/", "z/"), b"a/1.csv -> z/1.csv\na/b/2.csv -> z/b/2.csv\n")
+    equal(s.everything(), before)
+    equal(s.out("store", "mv", *chosen, "a/", "z/"), b"moved 2 objects\n")
+    equal(s.out("store", "ls", "-r").split(), [b"a/3.txt", b"a/old.csv", b"z/1.csv", b"z/b/2.csv"])
+    s.run("store", "rm", "-q", "-r", "--include", "*.txt", "--include", "*2*", "--exclude", "z/1*", "a/", "z/")
+    equal(s.out("store", "ls", "-r").split(), [b"a/old.csv", b"z/1.csv"])
+    true("require --recursive" in error(s, "INVALID", "store", "rm", "--include", "*", "a/old.csv"), "a sentence")
+    true("require --recursive" in error(s, "INVALID", "store", "mv", "--exclude", "*", "z/1.csv", "y"), "a sentence")
+
+
+@it("mv copies, verifies and then deletes; it replaces nothing, and continues where it was stopped", LOCAL)
+def _(s):
+    s.put("a", b"1")
+    equal(s.lines("store", "mv", "a", "b"), [{"from": "a", "to": "b", "size_bytes": 1, "moved": True}])
+    equal((s.out("store", "ls"), s.get("b")), (b"b\n", b"1"))
+    s.put("a", b"2")
+    true("'b' already exists with different bytes" in error(s, "CONFLICT", "store", "mv", "a", "b"), "a sentence")
+    s.put("c", b"2")  # what a move leaves that was stopped after the copy
+    s.run("store", "mv", "-q", "a", "c")
+    equal(s.out("store", "ls"), b"b\nc\n")
+    s.run("store", "mv", "-q", "-r", "", "x/", "--to", "dir:other")
+    equal((s.out("store", "ls"), s.out("store", "ls", "-r", "--store", "dir:other")), (b"", b"x/b\nx/c\n"))
+    error(s, "NOT_FOUND", "store", "mv", "nothing", "b")
+    error(s, "INVALID", "store", "mv", "a", "a")
+    s.run("release", s.out("acquire", "job").decode().strip())
+    error(s, "INVALID", "store", "mv", "-r", "default/", "elsewhere/")
+    s.put("k", b"1")
+    error(s, "INVALID", "store", "mv", "k", "default/meta/k.json")
+
+
+@it("what is written to a source during its move is never lost", LOCAL)
+def _(s):
+    for i in range(6):
+        s.put("a", b"before")
+        mover = s.start("store", "mv", "-q", "a", f"b{i}")
+        s.put("a", b"after")
+        mover.communicate()
+        true(mover.returncode in (0, code(s, "CONFLICT")), mover.returncode)
+        kept = s.out("store", "ls", "a")
+        equal(s.get("a" if kept else f"b{i}"), b"after", f"move {i}")
+
+
 @it("of objects that cannot all be removed each that stays is named, and the others are gone")
 def _(s):
     s.env["HOLDFAST_STORE"] = "dir:objects"

@@ -94,7 +94,7 @@ def _(s):
 
 READING = [line.split() for line in (
     "store ls", "store get k", "store get k f", "locks ls", "locks show x", "locks watch --for 1s", "locks timeline x",
-    "read k", "namespace show n", "clock", "key get k", "key show k", "key ls", "txn ls",
+    "read k", "namespace show n", "clock", "key get k", "key show k", "key ls", "key watch k", "txn ls",
     "txn show 0123456789abcdef0123456789abcdef", "compact plan", "compact status", "compact ls",
     "compact fsck", "index get i k", "index query i", "index export i -o f", "index count i", "index status i",
     "elect ls crew", "elect rank crew 1", "sweep status", "store cp k l", "store cp -r a b")]
@@ -368,7 +368,7 @@ HUNG = [line.split() for line in (
     "locks show x", "locks watch", "locks timeline x", "locks break x --reason r", "acquire x", "acquire --no-wait x", "hold x",
     "renew 1:00-1:default/meta/x.json", "release 1:00-1:default/meta/x.json", "write o f --lock x", "read o",
     "namespace create n --placement pages:4", "namespace show n", "store restored", "store repair epoch", "clock", "key acquire k", "key update k --take", "key get k",
-    "key show k", "key ls", "txn begin", "txn ls", "compact create --format csv --time t", "compact plan",
+    "key show k", "key ls", "key watch k", "store mv k l", "txn begin", "txn ls", "compact create --format csv --time t", "compact plan",
     "compact status", "compact ls", "compact fsck", "compact pause --why x", "compact resume", "index get i k",
     "index query i", "index export i -o f", "index count i", "index status i", "elect ls crew",
     "elect rank crew 1", "sweep status", "run x -- true", "run --no-wait x -- true")]

@@ -222,6 +222,24 @@ def _(s):
 # ---- Listing ------------------------------------------------------------------------------------
 
 
+@it("watch prints each version that it sees, waits for a key that does not exist, and ends when it is told", DIR)
+def _(s):
+    s.run("key", "update", "other", "--take", "-q", stdin=b"x")  # makes the store
+    watch = s.start("key", "watch", "--json", "--interval", "50ms", "k")
+    for version in (1, 2):
+        s.run("key", "update", "k", "--take", "-q", stdin=b"x" * version)
+        told = json.loads(watch.stdout.readline())
+        equal((told["key"], told["version"], told["size_bytes"], told["removed"]), ("k", version, version, False))
+    s.run("key", "rm", "k", "--take", "-q")
+    equal(json.loads(watch.stdout.readline())["removed"], True)
+    watch.send_signal(signal.SIGINT)
+    equal((watch.wait(30), watch.stdout.read(), watch.stderr.read()), (-signal.SIGINT, b"", b""))
+    line = s.out("key", "watch", "--for", "0s", "k").decode()
+    true("removed as version 3" in line and line.count("\n") == 1, line)
+    fails(s, "INVALID", "key", "watch", "--interval", "1ms", "k")
+    fails(s, "INVALID", "key", "watch", "K")
+
+
 @it("ls shows keys that hold something or are held, and only those asked for", LOCAL)
 def _(s):
     update(s, "a/1", b"one", "--take")

@@ -87,7 +87,7 @@ HEADERS = {
                                 "sys/types", "unistd", "uv"],
     "index": FILE_HEADERS + ["poll"],
     "top": ["curses", "getopt", "locale", "signal", "unistd"],
-    "cli": FILE_HEADERS + PROCESS_HEADERS + ["getopt", "jansson", "malloc", "pwd", "strings", "termios"],
+    "cli": FILE_HEADERS + PROCESS_HEADERS + ["fnmatch", "getopt", "jansson", "malloc", "pwd", "strings", "termios"],
     "sim": FILE_HEADERS + ["dlfcn", "getopt", "setjmp", "signal", "ucontext",
                            "sanitizer/asan_interface", "sanitizer/common_interface_defs",
                            "sanitizer/tsan_interface"],

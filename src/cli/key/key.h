@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* key.h: declarations that the `key` and `txn` commands share. lease.c acquires, renews and
  * releases keys, and formats the results; change.c updates and removes keys; read.c gets, shows and
- * lists keys; txn.c begins, commits and rolls back transactions. */
+ * lists keys; watch.c watches one; txn.c begins, commits and rolls back transactions. */
 #ifndef CLI_KEY_KEY_H
 #define CLI_KEY_KEY_H
 

@@ -2,15 +2,7 @@
 /* cp.c: `store cp`: copies objects from one store to another, or within one store. */
 #include "cli/output/progress.h"
 #include "cli/output/record.h"
-
-struct copy {
-    struct cli *cli;
-    struct hf_store *from;
-    struct hf_store *to; /* may be the same as `from` */
-    struct view source;
-    struct view target;
-    struct hf_store_copy_report report;
-};
+#include "cli/store/store.h"
 
 const struct field copied_record[] = COPIED_RECORD;
 const struct field copy_record[] = COPY_RECORD;
@@ -26,11 +18,10 @@ static bool tell_object(void *argument, const struct hf_store_copied *copied)
     return !output_is_closed(&cli->out);
 }
 
-/* Reads the names, and opens the stores. If source and target are the same store, it is opened only
- * once, because a mem: store cannot be opened twice. */
-static enum hf_status open_both(struct copy *copy)
+/* If source and target are the same store, it is opened only once, because a mem: store cannot be
+ * opened twice. */
+enum hf_status store_ends_open(struct cli *cli, struct store_ends *copy)
 {
-    struct cli *cli = copy->cli;
     const char *from_url = option_text(cli, cli_given(cli, "from") ? "from" : "store");
     const char *to_url = option_text(cli, cli_given(cli, "to") ? "to" : "store");
     struct view from = { from_url, from_url ? strlen(from_url) : 0 };
@@ -47,10 +38,11 @@ static enum hf_status open_both(struct copy *copy)
     if (!copy->target.data)
         copy->target = copy->source;
     if (!recursive && (copy->source.size == 0 || copy->target.size == 0))
-        return cli_invalid(cli, "SOURCE is missing; to copy everything, use --recursive");
+        return cli_invalid(cli, "SOURCE is missing; for all objects, use --recursive");
     if (!recursive)
         status = hf_store_check_key(copy->target.data, copy->target.size,
-                                    cli_given(cli, "force"), &cli->error);
+                                    cli_has_option(cli, "force") && cli_given(cli, "force"),
+                                    &cli->error);
     if (status != HF_OK)
         return status;
     if (same && view_equal(copy->source, copy->target))
@@ -73,12 +65,20 @@ static enum hf_status open_both(struct copy *copy)
     return status;
 }
 
+void store_ends_close(struct store_ends *ends)
+{
+    if (ends->to != ends->from)
+        hf_store_close(ends->to);
+    hf_store_close(ends->from);
+}
+
 enum hf_status run_store_cp(struct cli *cli)
 {
-    struct copy copy = { .cli = cli, .report = HF_STORE_COPY_REPORT };
+    struct store_ends copy = { .from = NULL };
+    struct hf_store_copy_report report = HF_STORE_COPY_REPORT;
     struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
     struct gauge gauge;
-    enum hf_status status = open_both(&copy);
+    enum hf_status status = store_ends_open(cli, &copy);
     if (status == HF_OK) {
         gauge_start(&gauge, cli, VIEW("store cp"));
         options.source_size = copy.source.size;
@@ -90,18 +90,16 @@ enum hf_status run_store_cp(struct cli *cli)
         options.each_argument = cli;
         options.progress = gauge_watch;
         options.progress_argument = &gauge;
-        status = (cli_given(cli, "recursive")
-                      ? hf_store_copy_all
-                      : hf_store_copy)(copy.from, copy.source.data, copy.to, copy.target.data,
-                                       &options, &copy.report, &cli->error);
+        status = (cli_given(cli, "recursive") ? hf_store_copy_all
+                                              : hf_store_copy)(copy.from, copy.source.data,
+                                                               copy.to, copy.target.data,
+                                                               &options, &report, &cli->error);
         gauge_clear(&gauge);
     }
     if (status == HF_OK && output_is_closed(&cli->out))
         status = output_flush(&cli->out, &cli->error);
     if (status == HF_OK)
-        record_tell(cli, copy_record, &copy.report, COPY_TEXT);
-    if (copy.to != copy.from)
-        hf_store_close(copy.to);
-    hf_store_close(copy.from);
+        record_tell(cli, copy_record, &report, COPY_TEXT);
+    store_ends_close(&copy);
     return status;
 }

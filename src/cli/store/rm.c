@@ -4,6 +4,7 @@
 #include "cli/files.h"
 #include "cli/interrupt.h"
 #include "cli/output/record.h"
+#include "cli/store/store.h"
 
 #include <stdlib.h>
 
@@ -98,8 +99,10 @@ static enum hf_status remove_gathered(struct removal *removal)
 static bool refuse_own(void *argument, const struct hf_store_entry *entry)
 {
     struct removal *removal = argument;
-    return hf_store_check_key(entry->key, entry->key_size, removal->options.force,
-                              &removal->error) == HF_OK &&
+    struct view key = { entry->key, entry->key_size };
+    bool chosen = filters_choose(removal->cli, key);
+    return (!chosen || hf_store_check_key(entry->key, entry->key_size, removal->options.force,
+                                          &removal->error) == HF_OK) &&
            (!entry->last_of_page || interrupt_check(&removal->error) == HF_OK);
 }
 
@@ -107,7 +110,7 @@ static bool remove_page(void *argument, const struct hf_store_entry *entry)
 {
     struct removal *removal = argument;
     struct view key = { entry->key, entry->key_size };
-    if (add_key(removal, key) != HF_OK)
+    if (filters_choose(removal->cli, key) && add_key(removal, key) != HF_OK)
         return false;
     if (!entry->last_of_page)
         return true;
@@ -187,6 +190,8 @@ enum hf_status run_store_rm(struct cli *cli)
     if (cli_given(cli, "if-match") && (cli->argument_count > 1 || recursive))
         return cli_invalid(cli, "--if-match takes only one KEY");
     enum hf_status status = cli_if_match(cli, &removal.options.if_match);
+    if (status == HF_OK)
+        status = filters_check(cli);
     if (status == HF_OK)
         status = recursive ? remove_recursively(&removal) : remove_arguments(&removal);
     free(removal.keys);
