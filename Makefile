@@ -35,7 +35,7 @@ TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninj
 
 .DEFAULT_GOAL := all
 .PHONY: all abi api-docs help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
-	deb format clean screenshots docs soak setup setup-test needs
+	deb format clean screenshots docs sizing soak setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
 	ninja -C build
@@ -108,6 +108,10 @@ bench: setup-test build-bench/build.ninja ## check the performance targets; need
 	@sh tools/setup.sh bench
 	ninja -C build-bench benches
 	sh tools/bench.sh build-bench $(AB)
+
+sizing: build/build.ninja ## simulate fleets of up to 10,000 workers; the figures go into docs/sizing.md (10 min)
+	ninja -C build sim/holdfast-sim
+	tools/sizing.py build/sim/holdfast-sim
 
 soak: setup-test build-gcc/build.ninja ## everything at once on one Ceph bucket, with faults, for HOURS (default: 1)
 	ninja -C build-gcc src/cli/holdfast tests/txn_worker

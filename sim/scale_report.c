@@ -16,11 +16,12 @@
 #define DOLLARS_PUT 0.005
 #define DOLLARS_GET 0.0004
 
+#define WORKERS_MIXED   8  /* so that there are some of each kind */
 #define MACHINE_WORKERS 16 /* at least, until there are as many machines as nodes */
 
 /* Each number: its option, where it is, its least and greatest value, and its help. */
 #define NUMBER_TABLE(ROW)                                                                    \
-    ROW("workers", workers, 8, SCALE_WORKERS_MAX, "workers (default: 64)")                   \
+    ROW("workers", workers, 1, SCALE_WORKERS_MAX, "workers (default: 64)")                   \
     ROW("partitions", partitions, 1, SCALE_PARTITIONS_MAX,                                   \
         "partitions that they share (default: 4)")                                           \
     ROW("minutes", minutes, SCALE_MINUTES_MIN, SCALE_MINUTES_MAX,                            \
@@ -52,6 +53,7 @@ static void print_scale_help(void)
     NUMBER_TABLE(NUMBER_HELP_)
 #undef NUMBER_HELP_
     printf("  --%-14s %s\n", "seed N", "the seed (default: 1)");
+    printf("  --%-14s %s\n", "mergers", "all workers merge, and none uses locks or leads");
     printf("  --%-14s %s\n", "broken-store", "the store ignores conditions; this must fail");
     printf("  --%-14s %s\n", "json", "print one JSON object");
     printf("  --%-14s %s\n", "help", "this text");
@@ -68,7 +70,14 @@ static unsigned read_unsigned(const char *name, const char *text, unsigned least
     exit(EXIT_USAGE);
 }
 
-enum { OPTION_NUMBER = 1, OPTION_SEED_, OPTION_BROKEN_, OPTION_JSON_, OPTION_HELP_ };
+enum {
+    OPTION_NUMBER = 1,
+    OPTION_SEED_,
+    OPTION_BROKEN_,
+    OPTION_MERGERS_,
+    OPTION_JSON_,
+    OPTION_HELP_
+};
 
 static void set_number(struct scale_options *scale, const char *name, const char *text)
 {
@@ -86,6 +95,7 @@ static void read_scale(int argc, char **argv, struct scale_arguments *arguments)
     static const struct option options[] = {
         NUMBER_TABLE(NUMBER_OPTION_){ "seed", required_argument, NULL, OPTION_SEED_ },
         { "broken-store", no_argument, NULL, OPTION_BROKEN_ },
+        { "mergers", no_argument, NULL, OPTION_MERGERS_ },
         { "json", no_argument, NULL, OPTION_JSON_ },
         { "help", no_argument, NULL, OPTION_HELP_ },
         { NULL, 0, NULL, 0 }
@@ -98,6 +108,7 @@ static void read_scale(int argc, char **argv, struct scale_arguments *arguments)
         case OPTION_SEED_:
             arguments->run.seed = read_unsigned("seed", optarg, 0, UINT32_MAX);
             break;
+        case OPTION_MERGERS_: arguments->scale.mergers_only = true; break;
         case OPTION_BROKEN_: arguments->run.ignore_conditions = true; break;
         case OPTION_JSON_: arguments->json = true; break;
         case OPTION_HELP_: print_scale_help(); exit(0);
@@ -105,6 +116,8 @@ static void read_scale(int argc, char **argv, struct scale_arguments *arguments)
         }
     if (optind < argc)
         options_misused("unexpected argument", argv[optind]);
+    if (arguments->scale.workers < WORKERS_MIXED && !arguments->scale.mergers_only)
+        options_misused("fewer than 8 workers need --mergers", NULL);
     if (arguments->scale.partitions > arguments->scale.workers)
         options_misused("there must be at least as many workers as partitions", NULL);
 }
@@ -206,6 +219,7 @@ int scale_main(int argc, char **argv)
 {
     struct scale_arguments arguments = { .run = RUN_OPTIONS, .scale = SCALE_OPTIONS };
     struct run_result result;
+    argv[1] = argv[0]; /* which getopt names in its messages */
     read_scale(argc - 1, argv + 1, &arguments);
     unsigned machines = arguments.scale.workers / MACHINE_WORKERS;
     arguments.run.nodes = machines < 2 ? 2 : machines > NODES_MAX ? NODES_MAX : machines;

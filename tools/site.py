@@ -43,6 +43,7 @@ PARTS = [
     ]),
     ("Operate", [
         ("operate/ttl.md", "Choosing a ttl"),
+        ("sizing.md", "Sizing and cost"),
         ("serve.md", "The server"),
         ("operate/monitoring.md", "Monitoring and alerts"),
         ("recovery.md", "Recovery"),

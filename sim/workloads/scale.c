@@ -175,7 +175,7 @@ static void *start_scale(struct run *run)
     scale->leaders = calloc(scale->leader_count, sizeof *scale->leaders);
     check(scale->partitions && scale->locks && scale->leaders);
     for (size_t i = 0; i < scale->options.workers; i++)
-        if (scale_role_of(i) == SCALE_MERGES)
+        if (scale_role_of(&scale->options, i) == SCALE_MERGES)
             scale->partitions[i % scale->options.partitions].workers++;
     scale->checker = scale_checker_new(scale);
     if (world_node_count(run->world) > 1)

@@ -24,6 +24,7 @@ struct scale_options {
     unsigned poll_s;        /* how often a worker looks for work when it has none */
     unsigned beat_s; /* between two heartbeats of a worker in the roster of its partition */
     unsigned chunk_ttl_s, lock_ttl_s;
+    bool mergers_only; /* no worker uses locks or leads */
 };
 
 #define SCALE_OPTIONS                             \
@@ -42,7 +43,7 @@ void scale_set_options(const struct scale_options *options);
 /* Of each hundred workers, three are candidates for the same leader, and ten use locks that eight
  * of them share. All others merge. */
 enum scale_role { SCALE_MERGES, SCALE_LOCKS, SCALE_LEADS };
-enum scale_role scale_role_of(size_t worker);
+enum scale_role scale_role_of(const struct scale_options *options, size_t worker);
 
 /* Times in steps of a hundredth of a second up to ten minutes, and all longer ones in the last. */
 #define SCALE_TIMES_MAX 60000

@@ -30,9 +30,11 @@
 #define SWEEP_EVERY     SPAN_S(300)
 #define OPEN_PER_WORKER 4 /* groups beyond which a partition lists no more */
 
-enum scale_role scale_role_of(size_t worker)
+enum scale_role scale_role_of(const struct scale_options *options, size_t worker)
 {
     size_t of_hundred = worker % 100;
+    if (options->mergers_only)
+        return SCALE_MERGES;
     if (of_hundred >= 1 && of_hundred <= 3)
         return SCALE_LEADS;
     return of_hundred % 10 == 0 ? SCALE_LOCKS : SCALE_MERGES;
@@ -289,6 +291,19 @@ static void get_source(struct worker *worker)
     buffer_release(&body);
 }
 
+/* A worker sends heartbeats also while it merges. */
+static void sleep_in_roster(struct worker *worker, struct span span)
+{
+    struct mono_time until = mono_add(env_now(worker->env), span);
+    struct hf_error error;
+    while (mono_before(env_now(worker->env), until)) {
+        struct mono_time beat =
+            mono_add(env_now(worker->env), SPAN_S(worker->scale->options.beat_s));
+        env_sleep_until(worker->env, mono_earlier(beat, until));
+        (void)roster_keep(&worker->roster, env_now(worker->env), &error);
+    }
+}
+
 /* Merges, and commits if it still holds the lease. A worker that dies leaves all as it is. */
 static void merge(struct worker *worker, const struct merge *merge)
 {
@@ -301,7 +316,7 @@ static void merge(struct worker *worker, const struct merge *merge)
     }
     get_source(worker);
     get_source(worker);
-    env_sleep(worker->env, around(worker, SPAN_S(scale->options.claim_every_s / 2)));
+    sleep_in_roster(worker, around(worker, SPAN_S(scale->options.claim_every_s / 2)));
     put_output(worker);
     if (!lives(worker) || hf_lock_check(merge->lock, &error) != HF_OK)
         return;
@@ -327,7 +342,7 @@ static void work_on_partition(struct worker *worker)
         if (held->lock)
             merge(worker, held);
         else
-            env_sleep(worker->env, around(worker, SPAN_S(worker->scale->options.poll_s)));
+            sleep_in_roster(worker, around(worker, SPAN_S(worker->scale->options.poll_s)));
     }
     if (held->lock && dies(worker)) {
         note_end(worker, held, /* dead */ true);
@@ -506,6 +521,6 @@ void scale_work(void *argument)
     while (!worker->scale->prepared)
         env_sleep(worker->env, SPAN_S(1));
     while (world_now_us(worker->scale->run->world) < worker->scale->ends_us)
-        live_once(worker, scale_role_of(self->index));
+        live_once(worker, scale_role_of(&worker->scale->options, self->index));
     free(worker);
 }
