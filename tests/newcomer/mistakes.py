@@ -193,7 +193,8 @@ MISTAKES = [
      "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role"),
     ("HOLDFAST_STORE='s3://bucket/x?regoin=eu' holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: unknown parameter 'regoin' in the store's URL; did you "
-     "mean 'region'? s3: takes endpoint, region, style, connections, timeout, ca, etag and profile"),
+     "mean 'region'? s3: takes endpoint, region, style, connections, timeout, ca, etag, profile and "
+     "dualstack"),
     ("AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b holdfast locks ls "
      "--store 's3://bucket/x?endpoint=localhost:9000'", "INVALID",
      "holdfast: locks ls: INVALID: 'localhost:9000' is not an endpoint: use "
