@@ -35,7 +35,7 @@ TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninj
 
 .DEFAULT_GOAL := all
 .PHONY: all abi api-docs help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
-	deb format clean screenshots docs sizing soak setup setup-test needs
+	deb tarball format clean screenshots docs sizing soak setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
 	ninja -C build
@@ -143,6 +143,9 @@ amd64: ## build for amd64 and run unit tests under qemu
 
 deb: ## build the Debian packages into build-deb, and check them with lintian (3 min)
 	sh tools/deb.sh
+
+tarball: ## build self-contained programs for arm64 and amd64 into build-tarball
+	sh tools/tarball.sh
 
 format: setup-test ## clang-format all C files
 	sh tools/c-files.sh | xargs clang-format -i

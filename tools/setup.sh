@@ -18,7 +18,8 @@ full="$test golang-go"
 bench="redis-server etcd-server etcd-client zookeeper postgresql-15"
 # What makes packages of a release, and tests them.
 release="$build build-essential debhelper dh-python pybuild-plugin-pyproject python3-all python3-setuptools python3-wheel
-	lintian debootstrap"
+	lintian debootstrap gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu gcc-aarch64-linux-gnu binutils-aarch64-linux-gnu
+	qemu-user-static"
 cross="gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu qemu-user-static"
 
 # --check installs nothing: it prints the command to type, and fails.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* library.h: a shared library that is loaded when it is first needed, because most programs that
- * use Holdfast never need it (docs/decisions/0007). */
+ * use Holdfast never need it (docs/decisions/0007). The program of `make tarball` contains it
+ * instead (tools/bundle). */
 #ifndef FILE_LIBRARY_H
 #define FILE_LIBRARY_H
 
