@@ -115,7 +115,7 @@ def _(s):
     s.bucket.lie = ignores("if-match", "if-none-match")
     equal(s.attempt("store", "probe")[0], "UNSUPPORTED")
     equal(s.attempt("run", "job", "--", "touch", "started")[0], "UNSUPPORTED")
-    verdict = json.loads(s.bucket.object(FORMAT))
+    verdict = json.loads(cases.unsealed(s.bucket.object(FORMAT)))
     verdict["verdicts"][0].update(usable=True, expires_at="2020-01-01T00:00:00.000Z")
     s.bucket.put(FORMAT, json.dumps(verdict).encode())
     equal(s.attempt("run", "job", "--", "touch", "started")[0], "UNSUPPORTED", "when it has expired")

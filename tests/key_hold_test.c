@@ -477,6 +477,7 @@ static void state_unreadable(void **state)
     char *at = strstr(text, "\"size\":5");
     assert_non_null(at);
     at[7] = '6';
+    test_unseal(text);
     world_write(&pair->world, DOCUMENT, view_of(text));
     free(text);
     IS(HF_CORRUPT, hf_key_get(pair->two.client, "k", 100, &data, &size, NULL, &error));

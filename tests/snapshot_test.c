@@ -239,6 +239,7 @@ static void edit(struct ground *ground, const char *key, const char *from, const
     char *text = get_bytes(ground, key);
     struct buffer edited = BUFFER_INIT(MIB);
     const char *at = text, *found;
+    test_unseal(text);
     assert_non_null(strstr(text, from));
     while ((found = strstr(at, from))) {
         buffer_append(&edited, (struct view){ at, (size_t)(found - at) });

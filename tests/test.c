@@ -30,3 +30,11 @@ void test_dir_remove(char *path)
     nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS);
     free(path);
 }
+
+void test_unseal(char *document)
+{
+    const size_t size = sizeof "~00000000" - 1;
+    char *write = strstr(document, "\"write\":"), *mark = write ? strchr(write, '~') : NULL;
+    if (mark && strcspn(mark, "\"") == size)
+        memmove(mark, mark + size, strlen(mark + size) + 1);
+}

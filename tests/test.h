@@ -38,4 +38,7 @@
 char *test_dir_make(void);
 void test_dir_remove(char *path);
 
+/* Removes the checksum from the text of a document, as whoever edits it must. */
+void test_unseal(char *document);
+
 #endif
