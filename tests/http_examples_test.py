@@ -64,7 +64,7 @@ def start_server(folder):
 
 
 def check(command, url, folder):
-    environment = dict(os.environ, HOLDFAST_TOKEN=TOKEN)
+    environment = dict(os.environ, HOLDFAST_SERVER_TOKEN=TOKEN)
     clients = [subprocess.Popen([*command, url], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                for _ in range(CLIENTS)]
     said = [client.communicate(timeout=PATIENCE) for client in clients]
@@ -77,7 +77,7 @@ def check(command, url, folder):
     locks = subprocess.run([PROGRAM, "--store", f"sqlite:{folder}/store.db", "locks", "ls"], capture_output=True, text=True,
                            check=False)
     tell(locks.returncode == 0 and locks.stdout == "", "nothing is held afterwards", str(locks))
-    refused = subprocess.run([*command, url], env=dict(environment, HOLDFAST_TOKEN="wrong"), capture_output=True, text=True,
+    refused = subprocess.run([*command, url], env=dict(environment, HOLDFAST_SERVER_TOKEN="wrong"), capture_output=True, text=True,
                              timeout=PATIENCE, check=False)
     tell(refused.returncode != 0 and "unauthorized" in refused.stderr, "a refusal is reported", str(refused))
 

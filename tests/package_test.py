@@ -230,7 +230,7 @@ def check_unit(systemd):
     systemd.check("the store survives a restart, and so does the lease",
                   "systemctl restart holdfast-serve; ls /var/lib/holdfast; " + ASK + " || :", "locks.db(.*\n)*.*waiting")
     systemd.check("the program is a client of the server",
-                  f"export HOLDFAST_STORE=http://127.0.0.1:9341 HOLDFAST_TOKEN_FILE=/run/token; (umask 77; printf %s {TOKEN} "
+                  f"export HOLDFAST_STORE=http://127.0.0.1:9341 HOLDFAST_SERVER_TOKEN_FILE=/run/token; (umask 77; printf %s {TOKEN} "
                   "> /run/token); holdfast run other -- echo served", "served")
     systemd.check("it reloads its tokens", "systemctl reload holdfast-serve; systemctl is-active holdfast-serve", "^active$")
     systemd.check("it stops in order", "systemctl stop holdfast-serve; systemctl show -P Result holdfast-serve; "

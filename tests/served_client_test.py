@@ -262,18 +262,19 @@ def _(s):
     fails(s, "DENIED", "run", "x", "true")
     s.write("token", (secret + "\n").encode())
     s.run("run", "--store", f"{url}?token={s.file('token')}", "x", "true")
-    s.env["HOLDFAST_TOKEN"] = reader
+    s.env["HOLDFAST_SERVER_TOKEN"] = reader
     fails(s, "DENIED", "run", "x", "true")
-    s.env["HOLDFAST_TOKEN_FILE"] = s.file("token")  # before HOLDFAST_TOKEN
+    s.env["HOLDFAST_SERVER_TOKEN_FILE"] = s.file("token")  # before the variable
     s.run("run", "x", "true")
-    del s.env["HOLDFAST_TOKEN_FILE"]
-    s.env["HOLDFAST_TOKEN"] = secret
+    del s.env["HOLDFAST_SERVER_TOKEN_FILE"]
+    s.env["HOLDFAST_SERVER_TOKEN"] = secret
     s.run("run", "x", "true")
+    s.run("run", "x", "--", PROGRAM, "run", "y", "true")  # whose fencing token is another variable
     for bad in ("two words", "line\nline", "x" * 2000):
-        s.env["HOLDFAST_TOKEN"] = bad
+        s.env["HOLDFAST_SERVER_TOKEN"] = bad
         text = fails(s, "INVALID", "run", "x", "true")
         true(bad[:8] not in text or bad == "x" * 2000, text)
-    s.env["HOLDFAST_TOKEN_FILE"] = s.file("nowhere")
+    s.env["HOLDFAST_SERVER_TOKEN_FILE"] = s.file("nowhere")
     text = fails(s, "NOT_FOUND", "run", "x", "true")
     true("nowhere" in text, text)
 
@@ -292,7 +293,7 @@ def _(s):
 def _(s):
     secret = "s3cret-" * 6
     server = s.serve(*token_file(s, ("ci", secret, "lock,write,read")))
-    s.env["HOLDFAST_TOKEN"] = secret
+    s.env["HOLDFAST_SERVER_TOKEN"] = secret
     holder = s.begin("run", "--trace", "x", "--", "sh", "-c",
                      "echo held; read -r x", stdin=subprocess.PIPE)
     equal(holder.stdout.readline(), b"held\n")

@@ -4,7 +4,7 @@
 //
 //	go run lock.go [URL [KEY]]      for example: go run lock.go http://127.0.0.1:9341 visits
 //
-// HOLDFAST_TOKEN is the token, if the server needs one. docs/serve.md explains the requests.
+// HOLDFAST_SERVER_TOKEN is the token, if the server needs one. docs/serve.md explains the requests.
 package main
 
 import (
@@ -53,7 +53,7 @@ func send(ctx context.Context, method, route string, body []byte, headers map[st
 	for name, value := range headers {
 		request.Header.Set(name, value)
 	}
-	if token := os.Getenv("HOLDFAST_TOKEN"); token != "" {
+	if token := os.Getenv("HOLDFAST_SERVER_TOKEN"); token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	reply, err := http.DefaultClient.Do(request)

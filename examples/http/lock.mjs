@@ -4,7 +4,7 @@
 //
 //     node lock.mjs [URL [KEY]]      for example: node lock.mjs http://127.0.0.1:9341 visits
 //
-// HOLDFAST_TOKEN is the token, if the server needs one. docs/serve.md explains the requests.
+// HOLDFAST_SERVER_TOKEN is the token, if the server needs one. docs/serve.md explains the requests.
 import { randomUUID } from 'node:crypto';
 
 const [url = 'http://127.0.0.1:9341', key = 'visits'] = process.argv.slice(2);
@@ -13,7 +13,7 @@ const TRIES = 5;
 
 /** One request. Without a reply it is sent again: the same request id makes sure that it happens once. */
 async function call(route, body, headers = {}) {
-  const token = process.env.HOLDFAST_TOKEN;
+  const token = process.env.HOLDFAST_SERVER_TOKEN;
   for (let tried = 1; ; tried++) {
     const reply = await fetch(url + route, {
       method: body === undefined ? 'GET' : 'POST',

@@ -166,13 +166,15 @@ static enum hf_status read_token_file(struct server_store *server, const char *p
     return status;
 }
 
-/* The parameter token= names a file, $HOLDFAST_TOKEN_FILE too; $HOLDFAST_TOKEN is the token. */
+/* The parameter token= names a file, $HOLDFAST_SERVER_TOKEN_FILE too; $HOLDFAST_SERVER_TOKEN is the
+ * token. ($HOLDFAST_TOKEN is the fencing token that a command gets from 'run'.) */
 static enum hf_status read_own_token(struct server_store *server, const struct url *url,
                                      struct hf_error *error)
 {
     char path[URL_BYTES_MAX + 1];
     struct view named = url_parameter(url, "token");
-    const char *file = getenv("HOLDFAST_TOKEN_FILE"), *token = getenv("HOLDFAST_TOKEN");
+    const char *file = getenv("HOLDFAST_SERVER_TOKEN_FILE");
+    const char *token = getenv("HOLDFAST_SERVER_TOKEN");
     if (named.data) {
         snprintf(path, sizeof path, "%.*s", VIEW_ARGS(named));
         return read_token_file(server, path, error);
@@ -180,7 +182,7 @@ static enum hf_status read_own_token(struct server_store *server, const struct u
     if (file && file[0])
         return read_token_file(server, file, error);
     if (token && token[0])
-        return set_token(server, view_of(token), "HOLDFAST_TOKEN", error);
+        return set_token(server, view_of(token), "HOLDFAST_SERVER_TOKEN", error);
     return HF_OK;
 }
 
