@@ -10,7 +10,7 @@
 
 char *credential_home;
 
-void write_file(const char *name, const char *text)
+void write_profile_file(const char *name, const char *text)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/%s", credential_home, name);

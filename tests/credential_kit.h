@@ -12,7 +12,7 @@ extern char *credential_home; /* a folder of the test */
 int clean_world(void **state);
 
 /* A file in the home folder; and a variable with its path, or with the URL of the server. */
-void write_file(const char *name, const char *text);
+void write_profile_file(const char *name, const char *text);
 void name_file(const char *variable, const char *name);
 void name_endpoint(const char *variable, const char *path);
 

@@ -109,8 +109,8 @@ static void fill_environment(void)
 
 static void fill_files(void)
 {
-    write_file("credentials", "[default]\naws_access_key_id = file\n"
-                              "aws_secret_access_key = secret-of-file\n");
+    write_profile_file("credentials", "[default]\naws_access_key_id = file\n"
+                                      "aws_secret_access_key = secret-of-file\n");
     name_file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
 }
 
@@ -128,7 +128,7 @@ static void fill_instance(void)
 
 static void fill_web_identity(void)
 {
-    write_file("identity", "identity+token/=\n");
+    write_profile_file("identity", "identity+token/=\n");
     name_file("AWS_WEB_IDENTITY_TOKEN_FILE", "identity");
     setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
     name_endpoint("AWS_ENDPOINT_URL_STS", "/sts");
@@ -186,7 +186,7 @@ static void a_pod_is_not_its_node(void **state)
     expect_found("web");
     assert_int_equal(fake_seen("PUT", "latest"), 0);
     /* Not even if its own role cannot be had. */
-    write_file("identity", "another\n");
+    write_profile_file("identity", "another\n");
     assert_int_equal(find_keys("", &found, &error), HF_DENIED);
     unsetenv("AWS_WEB_IDENTITY_TOKEN_FILE");
     fill_container();
@@ -202,7 +202,7 @@ static void a_profile_that_is_given_is_meant(void **state)
     for (size_t i = 0; i < PLACES; i++) {
         clean_world(state);
         places[i].fill();
-        write_file("config", ini);
+        write_profile_file("config", ini);
         name_file("AWS_CONFIG_FILE", "config");
         assert_status(HF_OK, find_keys("second", &found, &error), &error);
         assert_string_equal(found.access_key, "second");
@@ -220,8 +220,8 @@ static void a_profile_without_keys_is_passed_over(void **state)
     clean_world(state);
     struct s3_credentials found;
     struct hf_error error;
-    write_file("config", "[profile bare]\nregion = x\n[profile role]\nrole_arn = r\n"
-                         "source_profile = bare\n[default]\nlogin_session = s\n");
+    write_profile_file("config", "[profile bare]\nregion = x\n[profile role]\nrole_arn = r\n"
+                                 "source_profile = bare\n[default]\nlogin_session = s\n");
     name_file("AWS_CONFIG_FILE", "config");
     fill_instance();
     setenv("AWS_PROFILE", "bare", 1);
@@ -250,7 +250,7 @@ static void a_profile_that_is_named_must_be_there(void **state)
     clean_world(state);
     struct s3_credentials found;
     struct hf_error error;
-    write_file("config", ini);
+    write_profile_file("config", ini);
     name_file("AWS_CONFIG_FILE", "config");
     assert_status(HF_OK, find_keys("second", &found, &error), &error);
     assert_string_equal(found.access_key, "second");
@@ -272,7 +272,7 @@ static void a_container_token_comes_from_a_file(void **state)
     fill_container();
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong", 1);
     assert_int_equal(find_keys("", &found, &error), HF_DENIED);
-    write_file("token", "Bearer container\n");
+    write_profile_file("token", "Bearer container\n");
     name_file("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "token");
     expect_found("container");
     /* Keys are not fetched over the open net. */
@@ -297,7 +297,7 @@ static void a_refused_identity_says_so(void **state)
     struct s3_credentials found;
     struct hf_error error;
     fill_web_identity();
-    write_file("identity", "another\n");
+    write_profile_file("identity", "another\n");
     assert_int_equal(find_keys("", &found, &error), HF_DENIED);
     assert_non_null(strstr(error.why, "InvalidIdentityToken"));
 }

@@ -71,7 +71,7 @@ static void make_folder(const char *name)
 static void fill_world(void **state)
 {
     clean_world(state);
-    write_file("config", config);
+    write_profile_file("config", config);
     name_file("AWS_CONFIG_FILE", "config");
     name_endpoint("AWS_ENDPOINT_URL_STS", "/sts");
     name_endpoint("AWS_ENDPOINT_URL_SSO", "");
@@ -79,10 +79,11 @@ static void fill_world(void **state)
     make_folder(".aws/sso");
     make_folder(".aws/sso/cache");
     /* SHA-1 of "corp", of "https://old.example/start" and of "expired" */
-    write_file(".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json", TOKEN);
-    write_file(".aws/sso/cache/103c764598c7bfb84492cce4b625216b27775ddd.json", TOKEN);
-    write_file(".aws/sso/cache/45a6f9adb1df3a78aafc71391c7d3bfa7680229b.json",
-               "{\"accessToken\": \"sso-token\", \"expiresAt\": \"2026-01-01T00:00:00Z\"}");
+    write_profile_file(".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json", TOKEN);
+    write_profile_file(".aws/sso/cache/103c764598c7bfb84492cce4b625216b27775ddd.json", TOKEN);
+    write_profile_file(
+        ".aws/sso/cache/45a6f9adb1df3a78aafc71391c7d3bfa7680229b.json",
+        "{\"accessToken\": \"sso-token\", \"expiresAt\": \"2026-01-01T00:00:00Z\"}");
 }
 
 static void every_way_gives_keys(void **state)
@@ -163,7 +164,7 @@ static void a_command_that_hangs_is_killed(void **state)
     snprintf(line, sizeof line,
              "[profile hangs]\ncredential_process = sleep 600 & echo $! >%s/pid; wait\n",
              credential_home);
-    write_file("config", line);
+    write_profile_file("config", line);
     assert_status(HF_OK,
                   s3_provider_open(env_real(), S3_SCHEME_AWS, VIEW("hangs"), VIEW("r"), NULL,
                                    &provider, &error),
