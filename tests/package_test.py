@@ -166,8 +166,8 @@ def check_program(chroot):
     chroot.check("a command runs under a lock, as a user without any rights",
                  "cd /tmp; export HOLDFAST_STORE=sqlite:locks.db\n"
                  "holdfast run deploy -- sh -c 'echo token $HOLDFAST_TOKEN'; "
-                 "holdfast run deploy -- sh -c 'echo token $HOLDFAST_TOKEN; holdfast run deploy --wait 0 -- true "
-                 "|| echo status $?'", rf"token 1\ntoken 2\n(.*\n)*status {HELD}", user="nobody:nogroup")
+                 "holdfast run deploy -- sh -c 'echo token $HOLDFAST_TOKEN; env -i HOLDFAST_STORE=sqlite:locks.db "
+                 "/usr/bin/holdfast run deploy --wait 0 -- true || echo status $?'", rf"token 1\ntoken 2\n(.*\n)*status {HELD}", user="nobody:nogroup")
     done = chroot.run("AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b AWS_ENDPOINT_URL=https://127.0.0.1:1 "
                       "timeout 20 holdfast --store s3://bucket/x locks ls || echo failed")
     tell("failed" in done.stdout and not re.search(r"lib\w+\.so", done.stdout),
