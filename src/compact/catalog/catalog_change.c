@@ -285,6 +285,7 @@ static enum hf_status prepare_undelete(struct catalog *catalog, struct catalog_o
                                        struct chunk **ret_place)
 {
     bool undo = RULE(UNDELETE_UNDOES_ALL) && grave->into.size > 0;
+    size_t targets = targets_of(grave); /* room for graves may move this one */
     if (!blamed_room(back, grave->count))
         return error_no_memory(&op->error);
     for (size_t i = 0; i < grave->count; i++) {
@@ -296,12 +297,12 @@ static enum hf_status prepare_undelete(struct catalog *catalog, struct catalog_o
             return status;
     }
     if (undo) {
-        *ret_place = catalog_take(catalog, targets_of(grave) * sizeof **ret_place);
+        *ret_place = catalog_take(catalog, targets * sizeof **ret_place);
         if (!*ret_place)
             return error_no_memory(&op->error);
     }
     bool room = catalog_room_live(catalog, back->count) && catalog_room_graves(catalog, 1) &&
-                catalog_reserve_keys(catalog, back->count + targets_of(grave));
+                catalog_reserve_keys(catalog, back->count + targets);
     return room ? HF_OK : error_no_memory(&op->error);
 }
 
