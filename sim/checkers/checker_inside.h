@@ -92,6 +92,7 @@ struct lock_checker {
     size_t claim_count;
     struct claim *open;
     bool damaging, damaged;
+    bool spoiling; /* damaging so that it can be detected */
 };
 
 static inline struct world *checker_world(const struct lock_checker *checker)

@@ -406,8 +406,10 @@ static void changed(void *argument, const struct bucket_change *change)
     struct checked_table *table = checked_table_of(checker, change->key);
     if (checker_mark(checker, table, change->body))
         return;
+    /* A table in which one bit has changed can often be read, and is damaged all the same. */
+    bool readable = change->body.data && !checker->spoiling;
     struct checked_version *now =
-        change->body.data ? checked_version_read(change->body, table->version) : NULL;
+        readable ? checked_version_read(change->body, table->version) : NULL;
     bool may_go = checker->damaging || (checker->options.purged && !change->body.data);
     if (!now && !may_go)
         world_fail(checker_world(checker), "what was written to %s is no table", table->key);
@@ -428,11 +430,12 @@ void checker_damage(struct lock_checker *checker, struct view key, struct view b
     struct put_call put = { .key = key, .body = body, .condition = always };
     struct delete_call remove = { .key = key, .condition = always };
     checker->damaging = checker->damaged = true;
+    checker->spoiling = damage == DAMAGE_VISIBLE;
     if (body.data)
         bucket_put(bucket, &put);
     else
         bucket_delete(bucket, &remove);
-    checker->damaging = false;
+    checker->damaging = checker->spoiling = false;
     for (size_t i = 0; i < table->token_count; i++) {
         table->tokens[i].over = table->tokens[i].unlisted = true;
         table->tokens[i].forgiven = table->tokens[i].forgiven || damage == DAMAGE_HIDDEN;

@@ -204,6 +204,8 @@ static void free_scale(void *state)
             scale->partitions[i].first = group->next;
             free(group);
         }
+    world_cancel_timer(scale->run->world, &scale->crash);
+    world_cancel_timer(scale->run->world, &scale->restart);
     scale_checker_free(scale->checker);
     free(scale->partitions);
     free(scale->locks);
