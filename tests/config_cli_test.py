@@ -16,6 +16,7 @@ import cases
 from cli_test import equal, fails, it, true
 
 cases.cases.clear()
+os.environ.pop("HOLDFAST_CONFIG", None)  # this test has a home of its own
 
 
 def configure(s, text, mode=0o644):

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 
+import cases
 import s3_fake
 from cli_test import PROGRAM, Scratch, true
 
@@ -73,7 +74,7 @@ class Bucket:
         other = Bucket(name)
         for key, data in self.everything().items():
             if key == FORMAT:
-                data = data.replace(self.name.encode(), name.encode())
+                data = cases.unsealed(data).replace(self.name.encode(), name.encode())
             other.put(key, data)
         return other
 
