@@ -54,7 +54,7 @@ check: setup-test build-gcc/build.ninja ## the quick tests (1 min): unit tests, 
 changed: setup-test build-gcc/build.ninja ## the tests of check and test that an uncommitted change can affect
 	$(RUN) --changed build-gcc:check,test
 
-test: setup-test $(TEST_BUILDS) ## every test that a change must pass (15 min): check, simulator, servers, sanitizers
+test: setup-test $(TEST_BUILDS) ## every test that a change must pass (11 min): check, simulator, servers, sanitizers
 	ninja -C build-gcc
 	ninja -C build-asan
 	$(RUN) --budget=test build-gcc:check,test \
