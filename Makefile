@@ -9,6 +9,10 @@ FUZZ_SECONDS ?= 60
 FLAKE_RUNS ?= 200
 HOURS ?= 1
 
+# The architecture of `make deb` (default: that of this machine), and the steps of `make release-check` (default: all).
+ARCH ?=
+STEPS ?=
+
 # Build folders or git revisions that `make ab` and `make bench` compare, and options of tools/ab.py.
 A ?=
 B ?=
@@ -35,13 +39,13 @@ TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninj
 
 .DEFAULT_GOAL := all
 .PHONY: all abi api-docs help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
-	deb tarball format clean screenshots docs sizing soak setup setup-test needs
+	deb tarball release-check format clean screenshots docs sizing soak setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
 	ninja -C build
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: setup ## show the main features, in a minute
 	$(MAKE) all
@@ -141,11 +145,15 @@ docs: setup-test build-gcc/build.ninja ## the documents as a site, in build-docs
 amd64: ## build for amd64 and run unit tests under qemu
 	sh tools/amd64.sh
 
-deb: ## build the Debian packages into build-deb, and check them with lintian (3 min)
-	sh tools/deb.sh
+deb: ## build the Debian packages into build-deb, and check them with lintian (3 min); ARCH=amd64
+	sh tools/deb.sh $(ARCH)
 
 tarball: ## build self-contained programs for arm64 and amd64 into build-tarball
 	sh tools/tarball.sh
+
+release-check: ## run everything on a bare Debian system (many hours, resumable); STEPS="deb docs"
+	@sh tools/setup.sh release
+	tools/release-check.py $(STEPS)
 
 format: setup-test ## clang-format all C files
 	sh tools/c-files.sh | xargs clang-format -i

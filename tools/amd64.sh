@@ -3,8 +3,7 @@
 # amd64.sh : builds for amd64 on another architecture, and runs the unit tests and the program
 # under qemu-user.
 #
-# The amd64 packages are unpacked into a separate folder, so the packages of this system do not
-# change, and no foreign architecture is added to it.
+# The amd64 libraries are in a folder of their own (tools/sysroot.sh).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,39 +17,6 @@ sh tools/setup.sh cross
 root=$PWD/build-amd64/root
 packages="libc6-dev libgcc-12-dev libjansson-dev libxxhash-dev libssl-dev libsqlite3-dev
 	libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libuv1-dev libhttp-parser-dev libcmocka-dev"
-
-# Uses an empty package database, so apt also fetches every dependency.
-fetch_packages() {
-	state=$PWD/build-amd64/apt
-	mkdir -p "$state/lists/partial" "$state/archives/partial" "$root"
-	: >"$state/status"
-	apt_private() {
-		apt-get -q -y -o APT::Architecture=amd64 -o APT::Architectures::=amd64 \
-			-o Dir::State="$state" -o Dir::State::status="$state/status" \
-			-o Dir::Cache="$state" -o Debug::NoLocking=1 -o APT::Sandbox::User=root \
-			-o Acquire::Retries=3 "$@" >"$state/log" 2>&1 || {
-			tail -n 20 "$state/log" >&2
-			echo "amd64: apt-get $1 failed" >&2
-			exit 1
-		}
-	}
-	echo "amd64: fetching packages"
-	apt_private update
-	# shellcheck disable=SC2086
-	apt_private install --download-only --no-install-recommends $packages
-	for top in bin sbin lib lib64; do
-		mkdir -p "$root/usr/$top"
-		[ -e "$root/$top" ] || ln -s "usr/$top" "$root/$top"
-	done
-	for package in "$state"/archives/*.deb; do
-		dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$root"
-	done
-	# Redirects absolute links into this folder.
-	find "$root" -type l -lname '/*' | while read -r link; do
-		ln -sfn "$root$(readlink "$link")" "$link"
-	done
-	echo "$packages" >"$root/.complete"
-}
 
 write_cross_file() {
 	cat >build-amd64/cross.ini <<END
@@ -78,7 +44,8 @@ endian = 'little'
 END
 }
 
-[ "$(cat "$root/.complete" 2>/dev/null)" = "$packages" ] || fetch_packages
+# shellcheck disable=SC2086
+sh tools/sysroot.sh amd64 build-amd64 $packages
 build=build-amd64/build
 if [ ! -f "$build/build.ninja" ]; then
 	write_cross_file
@@ -108,7 +75,7 @@ holdfast version
 if [ -x build-gcc/sim/holdfast-sim ]; then
 	echo "amd64: the simulator takes the same steps as on this machine"
 	here=$(build-gcc/sim/holdfast-sim --seed 7 --hash)
-	there=$(qemu-x86_64-static -L "$root" -cpu max "$build-gcc/sim/holdfast-sim" --seed 7 --hash)
+	there=$(qemu-x86_64-static -L "$root" -cpu max "$build/sim/holdfast-sim" --seed 7 --hash)
 	echo "  $here"
 	[ "$here" = "$there" ] || status=1
 fi

@@ -6,7 +6,7 @@
 # They come from the mirror that apt uses. The packages of this system do not change, and no foreign
 # architecture is added to it.
 set -eu
-architecture=$1 state=$2/apt root=$2/root suite=${SUITE:-}
+architecture=$1 state=$(realpath -m "$2")/apt root=$(realpath -m "$2")/root suite=${SUITE:-}
 shift 2
 
 [ "$(cat "$root/.complete" 2>/dev/null)" != "$*" ] || exit 0
