@@ -714,6 +714,30 @@ def judge_kit_names(kits, libraries):
         yield "a test kit defines %s, which a library does too" % name
 
 
+def check_comparison(tree):
+    """Of other projects, every statement has a source that is listed with a date; of Holdfast, a link."""
+    path = "docs/comparison.md"
+    if not tree.has(path):
+        return
+    text, _, sources = tree.read(path).partition("## Sources\n")
+    listed = dict(re.findall(r"^(\d+)\. .+: <([^>]+)>, read \d{4}-\d\d-\d\d$", sources, re.M))
+    defined = dict(re.findall(r"^\[(\d+)\]: (\S+)$", sources, re.M))
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("| **"):
+            continue
+        for cell in cells[1:]:
+            wanted = r"\]\([\w./#-]+\)" if cells[0] == "**Holdfast**" else r"\[\[\d+\]\]"
+            if not re.search(wanted, cell):
+                yield "%s: %s: no source for '%s'" % (path, cells[0], cell)
+    cited = set(re.findall(r"\[\[(\d+)\]\]", text))
+    for number in sorted(cited ^ set(listed), key=int):
+        yield "%s: source %s is %s" % (path, number, "not listed with its date" if number in cited else "not cited")
+    for number in sorted(set(listed) | set(defined), key=int):
+        if listed.get(number) != defined.get(number):
+            yield "%s: source %s has two addresses" % (path, number)
+
+
 RULES = [
     ("every folder of src is a layer of the table", check_layers_known),
     ("a layer includes only what lies below it", check_layering),
@@ -736,6 +760,7 @@ RULES = [
     ("no file names a place of one machine", check_paths),
     ("every section that is cited exists", check_citations),
     ("every test and rule that docs/promises.md cites exists", check_promises),
+    ("every statement of docs/comparison.md has a source, with a date", check_comparison),
     ("no two functions of src share a name", check_shared_names),
     ("a rule is a guard, and nothing is wrong on purpose", check_rules),
     ("the program rewrites only what the library says", check_own_words),

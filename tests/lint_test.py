@@ -37,9 +37,14 @@ GOOD = {
     "src/base/rule.h": "/* rule.h: GOOD_RULE. */\n",
     "docs/promises.md": "`good_test: a case on two lines`, `good_test.py: a case of …`, `GOOD_RULE`\n",
     "docs/design.md": "# Design\n\n## 1. The one idea\n",
+    "docs/comparison.md": "| | locks |\n|---|---|\n| **Holdfast** | [yes](design.md) |\n| **other** | yes [[1]] |\n\n"
+                          "## Sources\n\n1. Other: <https://other.invalid/>, read 2026-11-18\n\n"
+                          "[1]: https://other.invalid/\n",
     "tools/setup.sh": "build='libc6-dev libjansson-dev'\n",
     "meson.build": "jansson = dependency('jansson')\n",
 }
+
+COMPARISON = GOOD["docs/comparison.md"]
 
 
 def function(statement, head="void f(void)"):
@@ -139,6 +144,11 @@ BAD = [
     ("docs/promises.md", "`no_test: a case on two lines`\n", lint.check_promises),
     ("docs/promises.md", "`good_test.py: a case of 3`\n", lint.check_promises),
     ("docs/promises.md", "`BAD_RULE`\n", lint.check_promises),
+    ("docs/comparison.md", COMPARISON.replace("yes [[1]]", "[[1]] | yes"), lint.check_comparison),
+    ("docs/comparison.md", COMPARISON.replace("[yes](design.md)", "yes"), lint.check_comparison),
+    ("docs/comparison.md", COMPARISON.replace(", read 2026-11-18", ""), lint.check_comparison),
+    ("docs/comparison.md", COMPARISON.replace("yes [[1]]", "yes [[2]]"), lint.check_comparison),
+    ("docs/comparison.md", COMPARISON.replace("[1]: https://other", "[1]: https://another"), lint.check_comparison),
     ("meson.build", "x = dependency('sqlite3')\n", lint.check_packages),
     ("meson.build", "x = dependency('nobody-knows')\n", lint.check_packages),
 ]
