@@ -811,6 +811,11 @@ def _(s):
     true(str(worker.pid) in told["holder"] and told["expires_in_ms"] <= 1000, told)
     true(re.search(r"^under way +1\n  \S+: L1 of 3 chunks, for \S+; the lease expires in \S+ unless",
                    s.out("compact", "status").decode(), re.M), "for people")
+    until(lambda: status(s)["under_way"][0].get("done_percent"), "a renewal says how much is done")
+    told = status(s)["under_way"][0]
+    true(40 <= told["done_percent"] <= 50 and told["eta_ms"] >= 0, told)  # read, but not merged
+    true(re.search(r"for \S+, \d+% done, about \S+ left; the lease", s.out("compact", "status").decode()),
+         "progress for people")
     worker.kill()
     worker.communicate()
     os.unlink(s.file("held"))

@@ -60,6 +60,7 @@ static void test_deaths(void **state)
     static const struct death deaths[] = {
         { JOB_NOTE_CLAIMED, 0, true },
         { JOB_NOTE_BEGUN, 3, false },
+        { "{\"begun\":true,\"done_percent\":40}", 3, false },
         { NULL, 3, false }, /* an earlier version */
         { "{\"begun\":\"no\"}", 3, false },
         { "{\"why\":\"other\"}", 3, false },
@@ -70,6 +71,34 @@ static void test_deaths(void **state)
         settle_death(&bench, &deaths[i]);
         bench_close(&bench);
     }
+}
+
+static void test_progress(void **state)
+{
+    static const struct {
+        uint64_t done, total;
+        unsigned percent;
+    } steps[] = {
+        { 0, 0, 0 },      { 5, 0, 0 },
+        { 1, 3, 33 },     { 99, 100, 99 },
+        { 100, 100, 99 }, { UINT64_MAX / 2, UINT64_MAX, 50 },
+        { 7, 5, 99 },     { UINT64_MAX, UINT64_MAX, 99 },
+    };
+    struct progress_notes notes;
+    (void)state;
+    progress_notes_write(&notes);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        assert_int_equal(job_percent_done(steps[i].done, steps[i].total), steps[i].percent);
+    for (unsigned percent = 0; percent < 100; percent++) {
+        struct view note = view_of(notes.texts[percent]);
+        assert_int_equal(job_note_percent(note), percent);
+        assert_false(job_note_says_claimed(note));
+    }
+    assert_int_equal(job_note_percent(VIEW("{\"done_percent\":100}")), 0);
+    assert_int_equal(job_note_percent(VIEW("{\"done_percent\":-1}")), 0);
+    assert_int_equal(job_note_percent(VIEW("{\"done_percent\":\"40\"}")), 0);
+    assert_int_equal(job_note_percent(VIEW("{\"done_percent\":40")), 0);
+    assert_int_equal(job_note_percent(VIEW("")), 0);
 }
 
 /* ---- Living workers ------------------------------------------------------------------ */
@@ -187,6 +216,8 @@ int main(void)
         IT("a lease that says its merge has not begun counts no try, and marks its chunks; any "
            "other counts one",
            test_deaths),
+        IT("a note tells how much is done, and at most 99 percent; others tell nothing",
+           test_progress),
         IT("the begin of a merge costs no write", test_usual_begin_is_free),
         IT("a worker of marked or tried chunks writes that it begins before it does",
            test_marked_begin_is_written),

@@ -617,6 +617,9 @@ struct hf_compact_job_info {
     /* Number `range`, from 1, of the `ranges` of a divided merge; 0: a whole group. If the catalog
      * no longer knows the merge, `ranges` and `chunks` are 0. */
     unsigned range, ranges;
+    /* As of its last renewal; 0: it has not said. `eta_ms` is estimated from it. */
+    unsigned done_percent;
+    int64_t eta_ms;
 };
 
 /* A merge that ended in the last hour. */

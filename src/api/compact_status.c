@@ -4,6 +4,7 @@
 #include "api/compact_inside.h"
 #include "base/parse.h"
 #include "compact/plan/plan.h"
+#include "compact/work/job_note.h"
 #include "compact/work/jobs.h"
 #include "elect/roster.h"
 #include "lock/chunks.h"
@@ -139,6 +140,20 @@ static bool report_catalog(void *argument)
 
 /* ---- Running merges ------------------------------------------------------------------ */
 
+/* What its worker said in the last renewal, and how much longer the merge takes at that rate. */
+static void tell_progress(const struct lease *lease, const struct evidence *evidence,
+                          struct hf_compact_job_info *info)
+{
+    info->done_percent = job_note_percent(lease->note);
+    if (info->done_percent == 0)
+        return;
+    struct wall_time renewed = wall_add(lease->expires_at, SPAN_US(-lease->wish.ttl.us));
+    int64_t until_then = span_larger(wall_since(renewed, lease->acquired_at), SPAN_US(0)).us;
+    int64_t since = wall_since(evidence->wall, renewed).us;
+    int64_t left = until_then / info->done_percent * (100 - info->done_percent) - since;
+    info->eta_ms = left > 0 ? left / 1000 : 0;
+}
+
 static void note_job(struct overview *view, const struct lease_table *table,
                      const struct lease *lease, const struct evidence *evidence)
 {
@@ -163,6 +178,7 @@ static void note_job(struct overview *view, const struct lease_table *table,
         .held_ms = lease_held(lease, evidence).us / 1000,
         .expires_in_ms = lease_left(lease, evidence).us / 1000,
     };
+    tell_progress(lease, evidence, &job->info);
     if (lease->wish.scope_count == 1 &&
         range_lease_parse(lease->wish.scopes[0].name, &job->merge, &range)) {
         job->merge = arena_copy(&view->arena, job->merge);

@@ -918,7 +918,8 @@ hf_compact_worker_options._fields_ = [("struct_size", c_size_t), ("mode", c_int)
 hf_compact_job_info._fields_ = [("struct_size", c_size_t), ("holder", c_char_p),
         ("state", c_char_p), ("level", c_uint), ("chunks", c_uint64), ("output", c_char_p),
         ("token", c_uint64), ("renewals", c_uint64), ("held_ms", c_int64),
-        ("expires_in_ms", c_int64), ("range", c_uint), ("ranges", c_uint)]
+        ("expires_in_ms", c_int64), ("range", c_uint), ("ranges", c_uint),
+        ("done_percent", c_uint), ("eta_ms", c_int64)]
 hf_compact_record._fields_ = [("struct_size", c_size_t), ("id", c_char_p), ("worker", c_char_p),
         ("end", c_char_p), ("why", c_char_p), ("level", c_uint), ("sources", c_uint64),
         ("bytes_in", c_uint64), ("bytes_out", c_uint64), ("rows_in", c_uint64),

@@ -28,8 +28,10 @@ struct job {
     struct job_report *report;
     struct arena arena;
     struct compact_settings settings;
-    struct view *keys; /* of the sources */
-    uint64_t *crcs;    /* of the parts of the sources, for a range */
+    struct view *keys;            /* of the sources */
+    uint64_t *crcs;               /* of the parts of the sources, for a range */
+    struct progress_notes *notes; /* NULL: nobody is told how much is done */
+    unsigned percent;             /* that the renewals tell */
     struct hf_lock *lock;
     struct hf_lock *done[JOB_CLAIMS_MAX]; /* of earlier jobs, to be completed with ours */
     size_t done_count;
@@ -387,6 +389,16 @@ static void complete_lease(struct job *job)
 
 /* ---- The merge ----------------------------------------------------------------------- */
 
+/* The next renewal says how much is done, and costs nothing. */
+static void note_progress(struct job *job, uint64_t done, uint64_t total)
+{
+    unsigned percent = job_percent_done(done, total);
+    if (!job->notes || percent <= job->percent)
+        return;
+    job->percent = percent;
+    lock_set_renewal_note(job->lock, view_of(job->notes->texts[percent]));
+}
+
 /* Called during the merge. The lease check only saves work: if the lease is lost, the commit will
  * most likely be refused too. */
 static bool may_go_on(void *argument, uint64_t done, uint64_t total)
@@ -397,6 +409,8 @@ static bool may_go_on(void *argument, uint64_t done, uint64_t total)
         job->told_to_stop = true;
     else if (hf_lock_check(job->lock, NULL) != HF_OK)
         job->lease_gone = true;
+    else
+        note_progress(job, done, total);
     return !job->told_to_stop && !job->lease_gone;
 }
 
@@ -700,6 +714,9 @@ static bool begin_merge(struct job *job)
 {
     struct job_report *report = job->report;
     lock_set_renewal_note(job->lock, VIEW(JOB_NOTE_BEGUN));
+    job->notes = arena_take(&job->arena, sizeof *job->notes);
+    if (job->notes)
+        progress_notes_write(job->notes);
     enum hf_status status = HF_OK;
     if (RULE(BEGIN_IS_MARKED) && job->marks_begin)
         status = hf_lock_renew(job->lock, &report->error);

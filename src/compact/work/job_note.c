@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "lease/lease.h"
 
+#include <stdio.h>
+
 static const char *const blame_names[] = {
     [HF_COMPACT_BLAME_NOBODY] = "nobody",
     [HF_COMPACT_BLAME_GROUP] = "group",
@@ -79,6 +81,34 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
         ret_note->blame = HF_COMPACT_BLAME_GROUP;
     buffer_release(&space);
     return whole;
+}
+
+void progress_notes_write(struct progress_notes *notes)
+{
+    for (unsigned percent = 0; percent < 100; percent++)
+        snprintf(notes->texts[percent], sizeof notes->texts[percent],
+                 "{\"begun\":true,\"done_percent\":%u}", percent);
+}
+
+unsigned job_percent_done(uint64_t done, uint64_t total)
+{
+    uint64_t hundredth = total / 100;
+    uint64_t percent = hundredth > 1000 ? done / hundredth : total > 0 ? done * 100 / total : 0;
+    return percent < 99 ? (unsigned)percent : 99;
+}
+
+unsigned job_note_percent(struct view text)
+{
+    struct json_reader reader = json_read(text);
+    struct view name, raw;
+    uint64_t percent = 0;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (view_equal(name, VIEW("done_percent")))
+            json_take_u64(&reader, 99, &percent);
+        else
+            json_skip(&reader, &raw);
+    }
+    return json_end(&reader) ? (unsigned)percent : 0;
 }
 
 bool job_note_says_claimed(struct view text)

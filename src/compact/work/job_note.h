@@ -2,9 +2,9 @@
 /* job_note.h: the notes that a job writes into its lease for the client that settles the lease.
  * JSON of at most NOTE_BYTES_MAX bytes.
  *
- * While it holds the lease: whether its merge has begun. The lease says that it has not from the
- * claim on. The first renewal after the begin says that it has; if a source must be merged with
- * care (chunk.mark_begin), that renewal precedes the begin.
+ * While it holds the lease: whether its merge has begun, and how much of it is done. The lease says
+ * that it has not from the claim on. The first renewal after the begin says that it has; if a source
+ * must be merged with care (chunk.mark_begin), that renewal precedes the begin.
  *
  * When it fails: which chunks are to blame, and why. */
 #ifndef COMPACT_WORK_JOB_NOTE_H
@@ -34,5 +34,19 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
 /* Whether the note of a lease says that the merge has not begun, as far as its worker has written.
  * A lease of an earlier version says nothing. */
 bool job_note_says_claimed(struct view text);
+
+/* The notes of a merge that has begun, by the percent of it that is done. A renewal may be reading
+ * one while the next is chosen, so none is ever changed. */
+struct progress_notes {
+    char texts[100][sizeof "{\"begun\":true,\"done_percent\":99}"];
+};
+
+void progress_notes_write(struct progress_notes *notes);
+
+/* At most 99: a merge that is done has no lease. */
+unsigned job_percent_done(uint64_t done, uint64_t total);
+
+/* What such a note says; 0 if it does not say. */
+unsigned job_note_percent(struct view text);
 
 #endif

@@ -123,7 +123,10 @@ static void put_merge_job(struct buffer *json, const struct status_lists *lists,
         json_put_u64(json, "range", job->range);
         json_put_u64(json, "ranges", job->ranges);
     }
-    if (job->level < HF_COMPACT_LEVELS_MAX && lists->took[job->level].count > 0) {
+    if (job->done_percent > 0) {
+        json_put_u64(json, "done_percent", job->done_percent);
+        json_put_i64(json, "eta_ms", job->eta_ms);
+    } else if (job->level < HF_COMPACT_LEVELS_MAX && lists->took[job->level].count > 0) {
         int64_t left =
             lists->took[job->level].ms / (int64_t)lists->took[job->level].count - job->held_ms;
         json_put_i64(json, "eta_ms", left > 0 ? left : 0);

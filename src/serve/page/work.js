@@ -246,7 +246,7 @@ export class CompactionView extends PolledView {
             ? 'not known'
             : progress(
                 `Merge by ${job.holder}`,
-                job.held_ms / Math.max(1, job.held_ms + job.eta_ms),
+                job.done_percent / 100 || job.held_ms / Math.max(1, job.held_ms + job.eta_ms),
               ),
           job.level,
           job.chunks,
