@@ -141,6 +141,7 @@ struct remote_request {
     struct span stall;
     bool writes;     /* not retried, and no reply means UNSURE */
     bool repeatable; /* a write that may be retried: a part of an upload */
+    bool once;       /* not retried by itself: the caller must begin with another request */
     enum condition_kind condition;
     struct wall_time signed_at; /* set by the dialect: the time in the signature */
     const struct progress *progress;
@@ -263,6 +264,10 @@ const struct remote_refusal *remote_find_refusal(const struct remote_store *remo
 enum hf_status remote_set_error(struct hf_error *error, enum hf_status status,
                                 const struct http_reply *reply,
                                 const struct xml_error_body *body, const char *remedy);
+
+/* Whether an error code means that a condition was not decided, because another write of the object
+ * was in progress. Nothing was changed. */
+bool remote_is_undecided_code(const char *code);
 
 /* Whether an error code means that the time in the signature was refused. */
 bool remote_is_skew_code(const char *code);

@@ -40,6 +40,11 @@ enum hf_status remote_set_error(struct hf_error *error, enum hf_status status,
                      body->code[0] ? " " : "", body->code, text[0] ? ": " : "", text);
 }
 
+bool remote_is_undecided_code(const char *code)
+{
+    return strcmp(code, "ConditionalRequestConflict") == 0;
+}
+
 bool remote_is_skew_code(const char *code)
 {
     return strcmp(code, "RequestTimeTooSkewed") == 0 || strcmp(code, "RequestExpired") == 0;
@@ -131,8 +136,9 @@ static enum hf_status check_conflict(struct remote_store *remote,
     if (refusal) /* something else than the condition */
         return remote_set_error(error, refusal->status, reply, body, refusal->remedy);
     /* AWS answers so where another write or delete of the object was in progress, whatever came of
-     * it. The condition was not decided, and nothing was changed: the request is sent again. */
-    bool undecided = asked && strcmp(body->code, "ConditionalRequestConflict") == 0;
+     * it. The condition was not decided, and nothing was changed: the request is sent again, unless
+     * the caller does more than that. */
+    bool undecided = asked && remote_is_undecided_code(body->code);
     advice->resend = undecided;
     /* Without a condition, 409 means that another request for the key is in progress. */
     advice->again = !asked || undecided;

@@ -205,7 +205,7 @@ enum hf_status remote_send(struct remote_store *remote, const struct remote_requ
             remote->dialect->distrust(remote);
         /* A write may have taken effect although its answer was lost, so it is not sent again. The
          * caller must first read the object. Repeatable writes change no object. */
-        bool once = attempt.writes && !attempt.repeatable && !advice.resend;
+        bool once = attempt.once || (attempt.writes && !attempt.repeatable && !advice.resend);
         if (!advice.again || once || tries + 1 == TRIES_MAX)
             break;
         if (!retry_budget_take(&remote->base.budget, env_now(remote->base.env)) ||

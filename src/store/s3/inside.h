@@ -34,6 +34,7 @@ struct s3_store {
         struct env_mutex mutex; /* guards the other members of this struct */
         struct env_cond form_found;
         enum s3_etag_form form;
+        bool parts_conditional; /* the probe found that uploads in parts obey conditions */
         bool form_sought;
         struct s3_signer *signer; /* in secret memory */
     } shared;
@@ -89,6 +90,8 @@ void s3_list(struct store *store, struct list_call *call);
 void s3_remove(struct store *store, struct delete_call *calls, size_t count);
 void s3_put_file(struct store *store, struct put_call *call, int fd,
                  const struct progress *progress);
+/* Whether the store honours conditions where an upload in parts is completed; for the probe. */
+void s3_inspect_parts(struct s3_store *s3, struct probe_report *report);
 void s3_inspect(struct store *store, struct probe_report *report);
 bool s3_identify(struct store *store, struct buffer *text);
 void s3_learn(struct store *store, const struct store_traits *traits);

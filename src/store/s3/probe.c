@@ -28,6 +28,7 @@ void s3_learn(struct store *store, const struct store_traits *traits)
     env_mutex_lock(&s3->shared.mutex);
     if (s3->shared.form == S3_ETAG_UNKNOWN)
         s3->shared.form = traits->etag_bare ? S3_ETAG_BARE : S3_ETAG_QUOTED;
+    s3->shared.parts_conditional = traits->put_file_conditional;
     env_mutex_unlock(&s3->shared.mutex);
 }
 
@@ -215,6 +216,7 @@ void s3_inspect(struct store *store, struct probe_report *report)
                form == S3_ETAG_QUOTED ? "quoted"
                : form == S3_ETAG_BARE ? "bare, without quotes"
                                       : "not tried");
+    s3_inspect_parts(s3, report);
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         inspect_setting(s3, &settings[i], report);
 }
