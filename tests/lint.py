@@ -738,6 +738,18 @@ def check_comparison(tree):
             yield "%s: source %s has two addresses" % (path, number)
 
 
+def check_formats(tree):
+    if not tree.has("docs/formats.md"):
+        return
+    frozen = tree.read("docs/formats.md").partition("## Frozen formats")[2].partition("\n## ")[0]
+    frozen = set(re.findall(r"`(holdfast\.[a-z]+/\d+)`", frozen.partition("\n- ")[0]))
+    for file in tree.c_files:
+        if file.top == "src":
+            for match in re.finditer(r'"[^"\n]*(holdfast\.[a-z]+/\d+)', file.text):
+                if match[1] not in frozen:
+                    yield file.at(match.start(), "%s is not among the formats of docs/formats.md" % match[1])
+
+
 RULES = [
     ("every folder of src is a layer of the table", check_layers_known),
     ("a layer includes only what lies below it", check_layering),
@@ -761,6 +773,7 @@ RULES = [
     ("every section that is cited exists", check_citations),
     ("every test and rule that docs/promises.md cites exists", check_promises),
     ("every statement of docs/comparison.md has a source, with a date", check_comparison),
+    ("every format that is written is listed in docs/formats.md", check_formats),
     ("no two functions of src share a name", check_shared_names),
     ("a rule is a guard, and nothing is wrong on purpose", check_rules),
     ("the program rewrites only what the library says", check_own_words),

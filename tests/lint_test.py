@@ -37,6 +37,7 @@ GOOD = {
     "src/base/rule.h": "/* rule.h: GOOD_RULE. */\n",
     "docs/promises.md": "`good_test: a case on two lines`, `good_test.py: a case of …`, `GOOD_RULE`\n",
     "docs/design.md": "# Design\n\n## 1. The one idea\n",
+    "docs/formats.md": "## Frozen formats\n\n`holdfast.good/1`\n\n- not `holdfast.bad/1`\n\n## Objects\n",
     "docs/comparison.md": "| | locks |\n|---|---|\n| **Holdfast** | [yes](design.md) |\n| **other** | yes [[1]] |\n\n"
                           "## Sources\n\n1. Other: <https://other.invalid/>, read 2026-11-18\n\n"
                           "[1]: https://other.invalid/\n",
@@ -144,6 +145,7 @@ BAD = [
     ("docs/promises.md", "`no_test: a case on two lines`\n", lint.check_promises),
     ("docs/promises.md", "`good_test.py: a case of 3`\n", lint.check_promises),
     ("docs/promises.md", "`BAD_RULE`\n", lint.check_promises),
+    ("src/base/x.h", '/* x.h: a format. */\n#define X_FORMAT "holdfast.bad/1"\n', lint.check_formats),
     ("docs/comparison.md", COMPARISON.replace("yes [[1]]", "[[1]] | yes"), lint.check_comparison),
     ("docs/comparison.md", COMPARISON.replace("[yes](design.md)", "yes"), lint.check_comparison),
     ("docs/comparison.md", COMPARISON.replace(", read 2026-11-18", ""), lint.check_comparison),
