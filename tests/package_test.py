@@ -277,11 +277,21 @@ def story(folder, packages):
     check_libraries(chroot)
     check_server(chroot)
     chroot.check("an upgrade leaves the tokens as they are", "dpkg -i /packages/*.deb; ls /etc/holdfast", "tokens")
+    chroot.check("a configuration of the whole machine is found", "printf '[defaults]\\nttl = 45s\\n' > /etc/holdfast/holdfast.conf; "
+                 "holdfast config check; holdfast config show", "45s")
+    chroot.check("a removal leaves the configuration, the tokens and the store of the server",
+                 "touch /etc/holdfast/tokens~ /etc/holdfast/serve.env.bak /etc/holdfast/tls.key; dpkg --remove "
+                 + shlex.join(PACKAGES) + "; ls -a /etc/holdfast /var/lib/private/holdfast",
+                 r"holdfast\.conf\n(.*\n)*tls\.key\ntokens\n(.*\n)*locks\.db")
     chroot.check("they are purged after use", purge)
     left = sorted(path for path in chroot.files() - bare if not path.startswith(("run/", "var/lib/systemd/", "root/")))
     left = [path for path in left if path not in ("etc/machine-id", "var/lib/private")]
-    tell(not left, "which leaves nothing, neither tokens nor the store of the server", str(left[:20]))
-    tell(not bare - chroot.files(), "and removes nothing else", str(sorted(bare - chroot.files())[:20]))
+    tell(left == ["etc/holdfast", "etc/holdfast/tls.key"],
+         "which leaves nothing of ours, neither tokens nor the store of the server, and a key of the administrator",
+         str(left[:20]))
+    chroot.check("without other files, the folder goes too", "rm /etc/holdfast/tls.key; dpkg -i /packages/*.deb; "
+                 "touch /etc/holdfast/tokens; " + purge + "; ls -d /etc/holdfast || echo gone", "gone")
+    tell(not bare - chroot.files(), "and nothing else is removed", str(sorted(bare - chroot.files())[:20]))
 
 
 def main():
