@@ -86,11 +86,12 @@ coverage: setup-test ## run check and test, and report which lines and branches 
 		-Dc_args=-fprofile-update=atomic
 	sh tools/coverage.sh build-coverage $(RUN) build-coverage:check,test:4
 
-install: needs ## install under DESTDIR and PREFIX
-	test -f build-install/build.ninja || meson setup build-install
-	meson configure build-install -Dprefix=$(abspath $(PREFIX))
-	ninja -C build-install
-	DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild
+# The build folder of `make all`, so that nothing is compiled twice. Meson's own prefix is /usr/local.
+install: needs build/build.ninja ## install under DESTDIR and PREFIX
+	test "$$(cat build/prefix 2>/dev/null || echo /usr/local)" = "$(abspath $(PREFIX))" || \
+		{ meson configure build -Dprefix=$(abspath $(PREFIX)) && echo $(abspath $(PREFIX)) >build/prefix; }
+	ninja -C build
+	DESTDIR=$(DESTDIR) meson install -C build --no-rebuild
 
 asan: setup-test build-asan/build.ninja ## check under AddressSanitizer and UBSan
 	$(RUN) build-asan:asan:$(SANITIZED_FACTOR)
