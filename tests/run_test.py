@@ -392,6 +392,17 @@ def _(s):
     true(b"the lease of the run around this one (token" in done.stderr, done.stderr)
 
 
+@it("the guard does not spin on a processor when a command with threads ends")
+def _(s):
+    holder = s.hold("x")
+    before = cases.processor_time()[1]
+    for _ in range(8):
+        s.run("y", "holdfast", "run", "--no-wait", "x", "true", expect=CODES["HELD"])
+    spent = cases.processor_time()[1] - before
+    s.let_go(holder)
+    true(spent < 0.9, f"{spent:.2f} s of system time")
+
+
 @it("once per period it runs, wherever it is started, unless it failed")
 def _(s):
     s.run("--once-per", "1h", "job", "false", expect=1)

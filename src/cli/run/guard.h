@@ -22,7 +22,8 @@
  *                            children of holdfast, which kills them (guard_end_all)
  *
  * Where it is permitted (root or CAP_SYS_NICE), the guard runs with real-time priority
- * (SCHED_FIFO), so a busy machine does not delay it. Elsewhere, its safety margin is the time
+ * (SCHED_FIFO), so a busy machine does not delay it; only while it reaps is it at nice -20, because
+ * waitpid at real-time priority can spin for a second. Elsewhere, its safety margin is the time
  * between KILL and the deadline: a tenth of the ttl or, for a long ttl, one second or a twentieth
  * of the ttl, whichever is larger.
  *

@@ -27,6 +27,9 @@
 #define STUCK_AFTER SPAN_S(1)
 #define GIVE_UP     SPAN_S(30)
 
+/* The guard's priority while it reaps; see set_real_time. */
+#define REAP_NICE (-20)
+
 /* A release that takes longer than this is abandoned; the lease then expires on its own. */
 #define RELEASE_SECONDS_MAX 30
 
@@ -57,6 +60,9 @@ struct watch {
     bool cut_short;      /* the command was still running when we began to end it */
     bool succeeded;      /* the command exited with 0 */
     bool overdue;        /* the command was ended because of the deadline */
+    bool real_time;      /* real-time priority is permitted */
+    bool has_deaths;     /* a child has ended since the last time we reaped */
+    int nice;            /* of holdfast, and so of the command */
     struct guard_times times;
     struct span pause;
     bool stuck_told;
@@ -129,13 +135,27 @@ static void publish_variables(struct watch *watch)
                  fd);
 }
 
-/* Closes stdin and stdout, so that the guard does not keep the command's pipes open; stderr stays
- * open for our last message. Requests real-time priority, so that a busy command cannot delay its
- * own end. Where that is not permitted, the time between KILL and the deadline is the safety
- * margin. Children do not inherit the priority. */
-static void detach_from_command(void)
+/* Real-time priority, so that a busy command cannot delay its own end. Where that is not permitted,
+ * the time between KILL and the deadline is the safety margin. Children do not inherit the
+ * priority.
+ *
+ * The guard does not reap at real-time priority. The kernel announces the death of a process while
+ * its last thread is still removing its entry from /proc. If the guard takes the processor from
+ * that thread, waitpid spins until the kernel throttles real-time processes, after a second. */
+static void set_real_time(struct watch *watch, bool wanted)
 {
     struct sched_param first = { .sched_priority = sched_get_priority_min(SCHED_FIFO) };
+    struct sched_param usual = { .sched_priority = 0 };
+    if (wanted)
+        watch->real_time = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) == 0;
+    else
+        (void)sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &usual);
+}
+
+/* Closes stdin and stdout, so that the guard does not keep the command's pipes open; stderr stays
+ * open for our last message. */
+static void detach_from_command(struct watch *watch)
+{
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     setsid();
     if (nothing >= 0) {
@@ -143,7 +163,9 @@ static void detach_from_command(void)
         dup2(nothing, STDOUT_FILENO);
         close(nothing);
     }
-    (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+    watch->nice = nice(0);
+    (void)!nice(REAP_NICE - watch->nice);
+    set_real_time(watch, true);
 }
 
 /* The command stays in holdfast's session and process group, which the guard leaves. vfork is used
@@ -170,7 +192,7 @@ static void start_command(struct watch *watch, struct order *order, size_t varia
     }
     watch->child = pid;
     report(watch, GUARD_STARTED, pid);
-    detach_from_command();
+    detach_from_command(watch);
 }
 
 /* ---- Ending -------------------------------------------------------------------------- */
@@ -200,9 +222,8 @@ static void report_nothing_left(struct watch *watch)
     watch->empty = true;
 }
 
-/* A guard without children has no descendants. If only the command has ended, its remaining
- * descendants must end too, because the lock is about to be released. */
-static void reap_children(struct watch *watch)
+/* Like descendants_bury for each child that has ended. Returns what the last call returned. */
+static pid_t bury_children(struct watch *watch)
 {
     int status;
     pid_t pid;
@@ -213,6 +234,20 @@ static void reap_children(struct watch *watch)
         watch->succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
         report(watch, GUARD_EXITED, status);
     }
+    return pid;
+}
+
+/* A guard without children has no descendants. If only the command has ended, its remaining
+ * descendants must end too, because the lock is about to be released. */
+static void reap_children(struct watch *watch)
+{
+    bool lowers = watch->real_time && watch->has_deaths;
+    if (lowers)
+        set_real_time(watch, false);
+    pid_t pid = bury_children(watch);
+    if (lowers)
+        set_real_time(watch, true);
+    watch->has_deaths = false;
     if (watch->phase == PHASE_WAITING || watch->phase >= PHASE_EMPTY)
         return;
     if (pid < 0)
@@ -319,7 +354,7 @@ static void set_timer(const struct watch *watch)
     check(timerfd_settime(watch->timer, 0, &when, NULL) == 0);
 }
 
-static void wait_for_event(const struct watch *watch)
+static void wait_for_event(struct watch *watch)
 {
     struct pollfd waits[] = {
         { .fd = watch->timer, .events = POLLIN },
@@ -328,7 +363,8 @@ static void wait_for_event(const struct watch *watch)
     };
     poll(waits, sizeof waits / sizeof waits[0], -1);
     struct signalfd_siginfo death;
-    if (waits[1].revents)
+    watch->has_deaths = waits[1].revents != 0;
+    if (watch->has_deaths)
         (void)!read(watch->deaths, &death, sizeof death);
 }
 
@@ -367,6 +403,7 @@ static void become_releaser(const struct watch *watch)
     if (command->before_exec)
         command->before_exec();
     (void)sched_setscheduler(0, SCHED_OTHER, &usual);
+    (void)!nice(watch->nice - nice(0));
     sigprocmask(SIG_SETMASK, command->mask, NULL);
     alarm(RELEASE_SECONDS_MAX);
     bool success = watch->succeeded && command->success_words;
