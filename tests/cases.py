@@ -12,6 +12,7 @@ import io
 import multiprocessing
 import os
 import re
+import resource
 import sys
 import time
 import traceback
@@ -71,10 +72,17 @@ def involves_time(function, seen=()):
                if isinstance(one, types.FunctionType) and one not in seen)
 
 
+def processor_time():
+    """Seconds of this process and of its children that have ended: user, system."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime for usage in usages), sum(usage.ru_stime for usage in usages)
+
+
 def run_case(number):
-    """In a process of its own: whether the case is good, what it printed, and the seconds it took."""
+    """In a process of its own: whether the case is good, what it printed, and the seconds it took:
+    real, user and system."""
     _, function, make_scratch = cases[number]
-    begun = time.monotonic()
+    begun, (user, system) = time.monotonic(), processor_time()
     text = io.StringIO()
     good = False
     with contextlib.redirect_stdout(text):
@@ -85,7 +93,8 @@ def run_case(number):
         except Exception as wrong:  # whatever it is, this case has failed
             print(f"# {wrong!r}\n# " + traceback.format_exc().strip().replace("\n", "\n# "))
         scratch.close()
-    return good, text.getvalue(), time.monotonic() - begun
+    user_after, system_after = processor_time()
+    return good, text.getvalue(), (time.monotonic() - begun, user_after - user, system_after - system)
 
 
 def main():
@@ -101,5 +110,5 @@ def main():
             failed += not good
             print(f"{'ok' if good else 'not ok'} {number} - {cases[number - 1][0]}")
             sys.stdout.write(text)
-            print(f"# {seconds:.2f} s", flush=True)
+            print("# %.2f s, CPU %.2f user %.2f system" % seconds, flush=True)
     return 1 if failed else 0
