@@ -191,6 +191,17 @@ struct descendants_found descendants_signal_by_scan(int number)
     return signal_all(walk, number);
 }
 
+pid_t descendants_dead(void)
+{
+    siginfo_t info = { .si_pid = 0 };
+    int result;
+    do
+        result = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
+    while (result != 0 && errno == EINTR);
+    check(result == 0 || errno == ECHILD);
+    return result == 0 ? info.si_pid : -1;
+}
+
 pid_t descendants_bury(int *ret_wait_status)
 {
     pid_t pid;

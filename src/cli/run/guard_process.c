@@ -61,7 +61,6 @@ struct watch {
     bool succeeded;      /* the command exited with 0 */
     bool overdue;        /* the command was ended because of the deadline */
     bool real_time;      /* real-time priority is permitted */
-    bool has_deaths;     /* a child has ended since the last time we reaped */
     int nice;            /* of holdfast, and so of the command */
     struct guard_times times;
     struct span pause;
@@ -241,13 +240,15 @@ static pid_t bury_children(struct watch *watch)
  * descendants must end too, because the lock is about to be released. */
 static void reap_children(struct watch *watch)
 {
-    bool lowers = watch->real_time && watch->has_deaths;
-    if (lowers)
-        set_real_time(watch, false);
-    pid_t pid = bury_children(watch);
-    if (lowers)
-        set_real_time(watch, true);
-    watch->has_deaths = false;
+    pid_t pid = descendants_dead();
+    if (pid > 0) {
+        bool lowers = watch->real_time;
+        if (lowers)
+            set_real_time(watch, false);
+        pid = bury_children(watch);
+        if (lowers)
+            set_real_time(watch, true);
+    }
     if (watch->phase == PHASE_WAITING || watch->phase >= PHASE_EMPTY)
         return;
     if (pid < 0)
@@ -354,7 +355,7 @@ static void set_timer(const struct watch *watch)
     check(timerfd_settime(watch->timer, 0, &when, NULL) == 0);
 }
 
-static void wait_for_event(struct watch *watch)
+static void wait_for_event(const struct watch *watch)
 {
     struct pollfd waits[] = {
         { .fd = watch->timer, .events = POLLIN },
@@ -363,8 +364,7 @@ static void wait_for_event(struct watch *watch)
     };
     poll(waits, sizeof waits / sizeof waits[0], -1);
     struct signalfd_siginfo death;
-    watch->has_deaths = waits[1].revents != 0;
-    if (watch->has_deaths)
+    if (waits[1].revents)
         (void)!read(watch->deaths, &death, sizeof death);
 }
 
