@@ -33,8 +33,8 @@ struct descendants_found descendants_signal_by_scan(int number);
 /* Whether this process descends from that one. */
 bool descendants_is_ancestor(pid_t pid);
 
-/* The process id of a child that has ended and can be reaped. 0: no child has ended; -1: this process
- * has no children. */
+/* The process id of a child that has ended and can be reaped. 0: no child has ended; -1: this
+ * process has no children. */
 pid_t descendants_dead(void);
 
 /* Reaps one child that has ended, and returns its process id. 0: no child has ended; -1: this
