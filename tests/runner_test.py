@@ -243,11 +243,11 @@ def second_folder_in_memory(build):
     if status:
         return False, lines
     folders = sorted(lines_of(build, "where"))
-    usual = os.environ.get("TMPDIR", "none")
-    folders.remove(usual)
     in_memory = [folder for folder in folders if folder.startswith("/dev/shm/holdfast-tests-")]
-    return (status == 0 and len(folders) == 1 and (in_memory == folders or folders == [usual])
-            and not any(map(os.path.exists, in_memory))), lines + folders
+    on_disk = [folder for folder in folders
+               if folder.startswith(os.path.join(tempfile.gettempdir(), "holdfast-tests-"))]
+    return (len(folders) == 2 and len(on_disk) >= 1 and sorted(set(in_memory + on_disk)) == folders
+            and not any(map(os.path.exists, folders))), lines + folders
 
 
 def interrupted(build):
