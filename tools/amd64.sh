@@ -16,7 +16,8 @@ sh tools/setup.sh cross
 
 root=$PWD/build-amd64/root
 packages="libc6-dev libgcc-12-dev libjansson-dev libxxhash-dev libssl-dev libsqlite3-dev
-	libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libuv1-dev libhttp-parser-dev libcmocka-dev"
+	libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libuv1-dev libncurses-dev libhttp-parser-dev
+	libcmocka-dev"
 
 write_cross_file() {
 	cat >build-amd64/cross.ini <<END
