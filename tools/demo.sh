@@ -101,7 +101,7 @@ show holdfast compact status
 title "Any worker clears away merged chunks and the remains of dead workers, once their grace is over."
 show holdfast compact set --grace 1s --late-bound 1s --skew 0
 tries=0
-while holdfast compact ls --all | grep -qv '^live'; do
+while holdfast compact ls --all | grep -Eqv '^(STATE|live) '; do
 	tries=$((tries + 1))
 	[ $tries -lt 120 ]
 	sleep 0.25
