@@ -31,38 +31,80 @@ static int64_t pause_us(struct crowd *crowd, struct span waited)
 
 /* ---- Cached bodies ------------------------------------------------------------------- */
 
+static bool doubts(const struct crowd *crowd, struct span age, int64_t seconds)
+{
+    return crowd_doubts(crowd, age, trip, at_s(seconds));
+}
+
 static void alone_nothing_is_doubted(void **state)
 {
     struct crowd crowd = { .in_row = 0 };
     (void)state;
-    assert_false(crowd_doubts(&crowd, old, trip));
-    crowd_note_read(&crowd, now_written, /* changed */ true);
-    assert_false(crowd_doubts(&crowd, old, trip));
+    assert_false(doubts(&crowd, old, 20));
+    crowd_note_read(&crowd, old, /* changed */ false, at_s(20));
+    crowd_note_written(&crowd, old, at_s(30));
+    assert_false(doubts(&crowd, old, 40));
+}
+
+/* A worker that polls need not put in vain before it knows the others. */
+static void a_change_that_was_read_counts(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    (void)state;
+    crowd_note_read(&crowd, SPAN_S(2), /* changed */ false, at_s(20));
+    crowd_note_read(&crowd, SPAN_S(2), /* changed */ true, at_s(22));
+    assert_true(doubts(&crowd, SPAN_MS(251), 22));
+    assert_false(doubts(&crowd, SPAN_MS(250), 22));
 }
 
 static void an_old_body_that_conflicted_is_read(void **state)
 {
     struct crowd crowd = { .in_row = 0 };
     (void)state;
-    conflict(&crowd, old);
+    crowd_note_conflict(&crowd, old, /* again */ false, trip, at_s(20));
     assert_int_equal(pause_us(&crowd, no_time), 0);
-    assert_true(crowd_doubts(&crowd, old, trip));
-    assert_false(crowd_doubts(&crowd, SPAN_US(old.us / 2), trip));
-    assert_false(crowd_doubts(&crowd, now_written, trip));
+    assert_true(doubts(&crowd, old, 20));
+    assert_true(doubts(&crowd, SPAN_US(old.us / 16 + 1), 20));
+    assert_false(doubts(&crowd, SPAN_US(old.us / 16), 20));
+    assert_false(doubts(&crowd, now_written, 20));
 }
 
-static void a_body_that_was_current_is_trusted_longer(void **state)
+/* Others write every 4 s, and every second read finds that they have not. */
+static void reads_in_between_show_nothing(void **state)
 {
     struct crowd crowd = { .in_row = 0 };
     (void)state;
-    conflict(&crowd, old);
-    crowd_note_read(&crowd, old, /* changed */ false);
-    assert_false(crowd_doubts(&crowd, SPAN_US(2 * old.us), trip));
-    assert_true(crowd_doubts(&crowd, SPAN_US(2 * old.us + 1), trip));
-    crowd_note_read(&crowd, SPAN_US(old.us / 4), /* changed */ true);
-    assert_true(crowd_doubts(&crowd, SPAN_US(old.us / 2), trip));
-    crowd_note_written(&crowd, SPAN_US(old.us / 2));
-    assert_false(crowd_doubts(&crowd, old, trip));
+    crowd_note_conflict(&crowd, SPAN_S(4), /* again */ false, trip, at_s(20));
+    for (int64_t now = 22; now < 100; now += 2) {
+        assert_true(doubts(&crowd, SPAN_MS(251), now));
+        crowd_note_read(&crowd, SPAN_S(2), /* changed */ now % 4 == 0, at_s(now));
+    }
+    assert_false(doubts(&crowd, SPAN_MS(250), 100));
+}
+
+static void a_quiet_document_is_trusted_again(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    (void)state;
+    crowd_note_conflict(&crowd, SPAN_S(4), /* again */ false, trip, at_s(20));
+    crowd_note_read(&crowd, old, /* changed */ false, at_s(100));
+    assert_true(doubts(&crowd, old, 179));
+    assert_false(doubts(&crowd, old, 180)); /* for 16 times as long, nobody has written */
+    crowd_note_written(&crowd, old, at_s(180));
+    assert_false(doubts(&crowd, SPAN_S(20), 340));
+}
+
+/* After a day on which nobody else wrote, others write every second. */
+static void a_crowd_after_a_quiet_day_is_learned_soon(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    int64_t now = 86400;
+    int conflicts = 0;
+    (void)state;
+    crowd_note_written(&crowd, old, at_s(1));
+    for (; conflicts < 100 && !doubts(&crowd, SPAN_S(1), now); now++, conflicts++)
+        crowd_note_conflict(&crowd, SPAN_S(1), /* again */ false, trip, at_s(now));
+    assert_in_range(conflicts, 2, 8);
 }
 
 /* A read would not make it newer than it is. */
@@ -70,9 +112,9 @@ static void a_body_as_old_as_a_reply_is_not_doubted(void **state)
 {
     struct crowd crowd = { .in_row = 0 };
     (void)state;
-    conflict(&crowd, SPAN_US(3 * trip.us));
-    assert_true(crowd_doubts(&crowd, SPAN_US(3 * trip.us), trip));
-    assert_false(crowd_doubts(&crowd, SPAN_US(2 * trip.us), trip));
+    crowd_note_conflict(&crowd, SPAN_US(3 * trip.us), /* again */ false, trip, at_s(1));
+    assert_true(doubts(&crowd, SPAN_US(3 * trip.us), 1));
+    assert_false(doubts(&crowd, SPAN_US(2 * trip.us), 1));
 }
 
 /* ---- Pauses -------------------------------------------------------------------------- */
@@ -132,7 +174,7 @@ static void a_change_that_has_waited_pauses_less(void **state)
 static int64_t pause_after_series(struct crowd *crowd, unsigned changes, int64_t seconds)
 {
     for (unsigned i = 0; i < changes; i++) {
-        crowd_note_written(crowd, now_written);
+        crowd_note_written(crowd, now_written, at_s(seconds));
         crowd_note_success(crowd, /* again */ false);
     }
     return crowd_pause(crowd, /* again */ false, no_time, trip, at_s(seconds)).us;
@@ -153,11 +195,18 @@ static void a_series_gives_way_to_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IT("a client that has seen no conflict reads nothing first", alone_nothing_is_doubted),
+        IT("a client that has seen no change of others reads nothing first",
+           alone_nothing_is_doubted),
+        IT("a change that a read has found is as good a lesson as a conflict",
+           a_change_that_was_read_counts),
         IT("after a conflict of an old body, old bodies are read before they are put",
            an_old_body_that_conflicted_is_read),
-        IT("a body that turns out to be current is trusted for longer",
-           a_body_that_was_current_is_trusted_longer),
+        IT("a read that finds no change does not show that others have stopped",
+           reads_in_between_show_nothing),
+        IT("a body is trusted again when others have not written for long",
+           a_quiet_document_is_trusted_again),
+        IT("a crowd that comes after a quiet day is learned within a few conflicts",
+           a_crowd_after_a_quiet_day_is_learned_soon),
         IT("a body as old as a reply is put at once", a_body_as_old_as_a_reply_is_not_doubted),
         IT("single conflicts are followed by brief pauses", a_single_conflict_pauses_briefly),
         IT("the limit grows while pauses are too short, up to 4 s",

@@ -647,11 +647,11 @@ static void alone_again(void **state)
     kit->takes = SPAN_MS(2);
     kit_warm_up(kit);
     add_after_other(kit, 2, SPAN_S(10));
-    for (uint64_t id = 3; id < 9; id++) {
+    for (uint64_t id = 3; id < 40; id++) { /* nobody else has written for 16 times as long */
         env_sleep(&kit->env, SPAN_S(10));
         kit_script(kit, (const struct fate[]){ KIT_END }, PASS);
         assert_int_equal(kit_add(kit, id), HF_OK);
-        assert_requests(kit, id == 3 ? 1 : 0, 1);
+        assert_requests(kit, id < 3 + 15 ? 1 : 0, 1);
     }
 }
 

@@ -76,7 +76,14 @@ void mutant_refuses_before_the_put(struct batch *batch)
 void mutant_forgets_the_crowd(struct crowd *crowd)
 {
     if (!RULE(CROWD_IS_REMEMBERED))
-        *crowd = (struct crowd){ .trust = crowd->trust };
+        *crowd = (struct crowd){ .gap = crowd->gap, .changed = crowd->changed };
+}
+
+void mutant_trusts_one_read(struct crowd *crowd, struct span age, bool changed)
+{
+    const struct span trusted = SPAN_US(16 * 2 * age.us);
+    if (!RULE(QUIET_IS_MEASURED) && !changed && crowd->gap.us > 0)
+        crowd->gap = span_larger(crowd->gap, trusted);
 }
 
 void mutant_reads_the_wall_clock(struct evidence *evidence)

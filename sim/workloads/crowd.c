@@ -26,11 +26,13 @@
 #define DELAY_MAX SPAN_US(1500)
 
 /* Puts for each 100 changes: without time between the changes, in a small crowd and in a large one,
- * and with time between them. */
-#define SMALL_CROWD     16
-#define PUTS_SMALL      120
-#define PUTS_LARGE      140
-#define PUTS_WHILE_IDLE 150
+ * and with time between them, if few clients are there and if many are. */
+#define SMALL_CROWD    16
+#define PUTS_SMALL     120
+#define PUTS_LARGE     140
+#define FEW            5
+#define PUTS_IDLE_FEW  113
+#define PUTS_IDLE_MANY 120
 
 struct crowd_run {
     struct run *run;
@@ -79,7 +81,7 @@ static void make_changes(void *argument)
 static uint64_t puts_allowed(const struct crowd_run *crowd)
 {
     if (crowd->idle.us > 0)
-        return PUTS_WHILE_IDLE;
+        return crowd->clients <= FEW ? PUTS_IDLE_FEW : PUTS_IDLE_MANY;
     return crowd->clients <= SMALL_CROWD ? PUTS_SMALL : PUTS_LARGE;
 }
 

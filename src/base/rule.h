@@ -55,6 +55,8 @@
     ROW(LATE_IS_UNSURE, "doc", "reports TIMEOUT for a write that may still land")              \
     ROW(CROWD_IS_REMEMBERED, "crowd", "forgets after each change how crowded a document is")   \
     ROW(OLD_BODIES_ARE_READ, "crowd", "puts a cached body that others have surely replaced")   \
+    ROW(QUIET_IS_MEASURED, "crowd",                                                            \
+        "trusts cached bodies twice as long after each read that finds no change")             \
     ROW(AWAITED_IS_TRIED_SOON, "handover",                                                     \
         "pauses for the crowd before it releases a lock that somebody waits for")              \
     ROW(OTHERS_SLEEP, "handover", "makes all in line read as often as the first one")          \

@@ -32,6 +32,17 @@
 #define MEMORY      SPAN_S(1)
 #define MEMORY_LONG SPAN_S(10)
 
+/* A body is read before it is put if the chance that another client has replaced it is more than
+ * one in so many. A put costs as much as twelve reads, and takes a few times as long as one. */
+#define READ_IF_ONE_IN 16
+
+/* A longer time between two changes of others counts as this long, so that a crowd that comes after
+ * a quiet day is learned within a few conflicts. */
+#define GAP_MAX SPAN_S(600)
+
+/* The weight of the latest gap in their average. */
+#define GAP_PART 2
+
 /* Reading a body that is no older than this before it is put is useless: by the time the put
  * arrives, it would be as old again. */
 static bool is_new(struct span age, struct span round_trip)
@@ -39,15 +50,32 @@ static bool is_new(struct span age, struct span round_trip)
     return age.us <= 2 * round_trip.us;
 }
 
+/* Another client has changed the document. */
+static void note_others_change(struct crowd *crowd, struct mono_time now)
+{
+    struct span gap = span_smaller(mono_since(now, crowd->changed), GAP_MAX);
+    if (crowd->gap.us > 0)
+        gap.us = crowd->gap.us + (gap.us - crowd->gap.us) / GAP_PART;
+    crowd->gap = span_larger(gap, SPAN_US(1));
+    crowd->changed = now;
+}
+
+/* The first gap begins when the document is first known. */
+static void note_first_body(struct crowd *crowd, struct span age, struct mono_time now)
+{
+    if (crowd->changed.us == 0)
+        crowd->changed.us = now.us - age.us;
+}
+
 void crowd_note_conflict(struct crowd *crowd, struct span age, bool again,
                          struct span round_trip, struct mono_time now)
 {
     crowd->in_row = 0;
     crowd->outdated = !is_new(age, round_trip);
-    if (crowd->outdated) {
-        crowd->trust = SPAN_US(age.us / 2);
+    note_first_body(crowd, age, now);
+    note_others_change(crowd, now);
+    if (crowd->outdated)
         return;
-    }
     if (mono_since(now, crowd->conflicted).us > MEMORY_LONG.us)
         crowd->pause = SPAN_US(0);
     crowd->conflicted = now;
@@ -58,15 +86,9 @@ void crowd_note_conflict(struct crowd *crowd, struct span age, bool again,
     crowd->pause = span_smaller(crowd->pause, PAUSE_MAX);
 }
 
-static void trust_longer(struct crowd *crowd, struct span age)
+void crowd_note_written(struct crowd *crowd, struct span age, struct mono_time now)
 {
-    if (crowd->trust.us > 0 && crowd->trust.us < 2 * age.us)
-        crowd->trust.us = 2 * age.us;
-}
-
-void crowd_note_written(struct crowd *crowd, struct span age)
-{
-    trust_longer(crowd, age);
+    note_first_body(crowd, age, now);
     crowd->in_row++;
 }
 
@@ -80,17 +102,19 @@ void crowd_note_success(struct crowd *crowd, bool again)
     crowd->gave_way = false;
 }
 
-void crowd_note_read(struct crowd *crowd, struct span age, bool changed)
+void crowd_note_read(struct crowd *crowd, struct span age, bool changed, struct mono_time now)
 {
-    if (!changed)
-        trust_longer(crowd, age);
-    else if (crowd->trust.us > age.us)
-        crowd->trust = age;
+    note_first_body(crowd, age, now);
+    MUTANT(mutant_trusts_one_read(crowd, age, changed));
+    if (changed)
+        note_others_change(crowd, now);
 }
 
-bool crowd_doubts(const struct crowd *crowd, struct span age, struct span round_trip)
+bool crowd_doubts(const struct crowd *crowd, struct span age, struct span round_trip,
+                  struct mono_time now)
 {
-    return RULE(OLD_BODIES_ARE_READ) && crowd->trust.us > 0 && age.us > crowd->trust.us &&
+    struct span gap = span_larger(crowd->gap, mono_since(now, crowd->changed));
+    return RULE(OLD_BODIES_ARE_READ) && crowd->gap.us > 0 && age.us > gap.us / READ_IF_ONE_IN &&
            !is_new(age, round_trip);
 }
 

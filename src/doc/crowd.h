@@ -5,8 +5,11 @@
  * A put conflicts for one of two reasons, and each has its own remedy:
  *
  *   The body was outdated. Others write from time to time, and one of them has done so since this
- *   client last saw the document. The client learns how long a body can be trusted, and reads the
- *   document before it puts a body that is older. A put is not wasted, and nobody waits.
+ *   client last saw the document. The client measures the time between two changes of others (the
+ *   gap), and reads the document before it puts a body that others may well have replaced: one that
+ *   is older than a small part of the gap. A put is not wasted, and nobody waits. A read that finds
+ *   no change shows little, because most reads in a gap find none. Only a longer time without any
+ *   change does.
  *
  *   The body was new, and another client was faster. Then several clients are writing at the same
  *   time. After such a conflict the client pauses. The limit of the pause grows when a pause was
@@ -28,10 +31,12 @@
 
 #include <stdbool.h>
 
-/* Zero-initialised: no conflict has been seen. */
+/* Zero-initialised: no change of others has been seen. */
 struct crowd {
     struct span pause; /* the limit of the pause after a conflict */
-    struct span trust; /* a body older than this is read before it is put; 0: any is trusted */
+    struct span gap;   /* between two changes of others, on average; 0: none was noticed */
+    struct mono_time
+        changed; /* when their last change was noticed, or the first body; 0: never */
     struct mono_time conflicted; /* the last conflict that a new body had; 0: none */
     unsigned in_row;             /* changes written since the last conflict or pause */
     bool outdated;               /* the last conflict was that of an outdated body */
@@ -42,16 +47,17 @@ struct crowd {
  * `again`: the attempt before it had failed too. */
 void crowd_note_conflict(struct crowd *crowd, struct span age, bool again,
                          struct span round_trip, struct mono_time now);
-void crowd_note_written(struct crowd *crowd, struct span age);
+void crowd_note_written(struct crowd *crowd, struct span age, struct mono_time now);
 
 /* An attempt has succeeded, with or without a put. `again`: the one before it had failed. */
 void crowd_note_success(struct crowd *crowd, bool again);
 
 /* A body of this age was compared with the store. */
-void crowd_note_read(struct crowd *crowd, struct span age, bool changed);
+void crowd_note_read(struct crowd *crowd, struct span age, bool changed, struct mono_time now);
 
 /* Whether to read the document before a body of this age is put. */
-bool crowd_doubts(const struct crowd *crowd, struct span age, struct span round_trip);
+bool crowd_doubts(const struct crowd *crowd, struct span age, struct span round_trip,
+                  struct mono_time now);
 
 /* The longest pause before the next attempt. The caller draws the pause from 0 up to this limit.
  * `again`: the attempt before it has failed, and `waited` is the time since the first attempt. */

@@ -212,7 +212,8 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     clock_learn(doc->clock, &get.stamp);
     doc_note_round_trip(doc, sent);
     if (compared && (status == HF_OK || status == HF_NOT_MODIFIED))
-        crowd_note_read(&doc->crowd, mono_since(sent, doc->current), status == HF_OK);
+        crowd_note_read(&doc->crowd, mono_since(sent, doc->current), status == HF_OK,
+                        env_now(doc->store->env));
     if (status == HF_NOT_MODIFIED) {
         doc->current = env_now(doc->store->env);
         doc->doubted = false;
@@ -471,7 +472,7 @@ static void learn_from_put(struct doc *doc, struct mono_time sent, enum hf_statu
         crowd_note_conflict(&doc->crowd, age, failed_after_pause(doc), doc->round_trip, now);
     if (status != HF_OK)
         return;
-    crowd_note_written(&doc->crowd, age);
+    crowd_note_written(&doc->crowd, age, now);
     doc->current = now;
 }
 
@@ -584,8 +585,9 @@ void doc_after_success(struct doc *doc, struct batch *batch)
 /* Whether a put of the cached body would most likely conflict, so that a get saves it. */
 static bool is_probably_outdated(const struct doc *doc)
 {
-    struct span age = mono_since(env_now(doc->store->env), doc->current);
-    return doc->body && !doc->stale && crowd_doubts(&doc->crowd, age, doc->round_trip);
+    struct mono_time now = env_now(doc->store->env);
+    struct span age = mono_since(now, doc->current);
+    return doc->body && !doc->stale && crowd_doubts(&doc->crowd, age, doc->round_trip, now);
 }
 
 void doc_try(struct doc *doc, struct batch *batch)
