@@ -96,6 +96,13 @@ static bool each_copied(void *argument, const struct hf_store_copied *copied)
     return play_goes_on();
 }
 
+static bool choose_copied(void *argument, const char *key, size_t key_size)
+{
+    (void)argument;
+    check(strlen(key) <= key_size);
+    return play_goes_on();
+}
+
 const struct hf_store_copy_options *play_copy_options(const struct play *play, int index)
 {
     static const struct hf_store_copy_options rows[] = {
@@ -103,6 +110,8 @@ const struct hf_store_copy_options *play_copy_options(const struct play *play, i
         { .if_absent = true },
         { .force = true, .count_first = true, .progress = on_progress },
         { .each = each_copied },
+        { .sync = true, .delete_extra = true, .choose = choose_copied },
+        { .sync = true, .dry_run = true, .force = true },
         { .source_size = 1, .target_size = 1 },
     };
     return PLAY_ROW(rows);

@@ -130,6 +130,89 @@ static void holdfasts_own_objects_are_copied_only_where_there_are_none(void **st
     hf_store_close(other);
 }
 
+/* What another client does when the sync comes to an object, after it was listed. */
+struct meddler {
+    struct place *place;
+    const char *key, *writes; /* writes that object, */
+    const char *also;         /* when it comes to this key for the ... */
+    unsigned turn, seen;      /* ... time */
+};
+
+static bool meddle(void *argument, const char *key, size_t key_size)
+{
+    struct meddler *meddler = argument;
+    assert_int_equal(strlen(key), key_size);
+    if (strcmp(key, meddler->also) == 0 && ++meddler->seen == meddler->turn)
+        put_object(meddler->place, meddler->key, meddler->writes);
+    return true;
+}
+
+static void a_sync_never_overwrites_or_deletes_what_others_write_meanwhile(void **state)
+{
+    struct place *place = *state;
+    struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
+    struct hf_store_copy_report report = HF_STORE_COPY_REPORT;
+    struct meddler meddler = { place, "to/a", "theirs", "from/a", .turn = 1 };
+    options.sync = true;
+    options.delete_extra = true;
+    options.choose = meddle;
+    options.choose_argument = &meddler;
+    put_object(place, "from/a", "ours");
+    IS(HF_CONFLICT, hf_store_copy_all(place->store, "from/", place->store, "to/", &options,
+                                      NULL, &place->error));
+    assert_object_holds(place->store, "to/a", "theirs");
+    meddler = (struct meddler){ place, "to/a", "later", "from/a", .turn = 1 };
+    IS(HF_CONFLICT, hf_store_copy_all(place->store, "from/", place->store, "to/", &options,
+                                      NULL, &place->error));
+    assert_object_holds(place->store, "to/a", "later");
+    put_object(place, "to/b", "extra");
+    meddler = (struct meddler){ place, "to/b", "theirs", "from/b", .turn = 2 };
+    IS(HF_CONFLICT, hf_store_copy_all(place->store, "from/", place->store, "to/", &options,
+                                      NULL, &place->error));
+    assert_object_holds(place->store, "to/a", "ours");
+    assert_object_holds(place->store, "to/b", "theirs");
+    meddler = (struct meddler){ place, "from/b", "wanted", "from/b", .turn = 2 };
+    OK(hf_store_copy_all(place->store, "from/", place->store, "to/", &options, &report,
+                         &place->error));
+    assert_true(report.deleted == 0 && report.copied == 0 && report.equal == 1);
+    assert_object_holds(place->store, "to/b", "theirs"); /* the next sync copies it */
+    OK(hf_store_copy_all(place->store, "from/", place->store, "to/", &options, &report,
+                         &place->error));
+    assert_object_holds(place->store, "to/b", "wanted");
+    OK(hf_store_delete(place->store, "from/b", NULL, &place->error));
+    meddler.also = "";
+    OK(hf_store_copy_all(place->store, "from/", place->store, "to/", &options, &report,
+                         &place->error));
+    assert_true(report.deleted == 1 && report.equal == 1);
+    assert_lists(place, "", NULL, "from/a to/a ");
+}
+
+static void a_sync_of_many_pages_deletes_in_batches(void **state)
+{
+    struct place *place = *state;
+    struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
+    struct hf_store_copy_report report = HF_STORE_COPY_REPORT;
+    const unsigned count = strcmp(store_kind, "mem") == 0 ? 2100 : 20;
+    char key[32];
+    options.sync = true;
+    options.delete_extra = true;
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "to/%04u", i);
+        put_object(place, key, "x");
+    }
+    put_object(place, "from/0015", "y");
+    put_object(place, "from/z", "z");
+    OK(hf_store_copy_all(place->store, "from/", place->store, "to/", &options, &report,
+                         &place->error));
+    assert_true(report.deleted == count - 1 && report.copied == 2 && report.equal == 0);
+    assert_lists(place, "to/", NULL, "to/0015 to/z ");
+    IS(HF_INVALID, hf_store_copy_all(place->store, "to/", place->store, "t", &options, NULL,
+                                     &place->error));
+    options.sync = false;
+    IS(HF_INVALID, hf_store_copy_all(place->store, "from/", place->store, "to/", &options, NULL,
+                                     &place->error));
+}
+
 /* ---- Clients and the trace ----------------------------------------------------------- */
 
 static void clients_share_a_store_and_keep_it(void **state)
@@ -377,6 +460,8 @@ int main(int argc, char **argv)
         CASE(all_objects_of_a_prefix_go_to_another_store),
         CASE(a_copy_that_is_stopped_goes_on_with_the_next_call),
         CASE(holdfasts_own_objects_are_copied_only_where_there_are_none),
+        CASE(a_sync_never_overwrites_or_deletes_what_others_write_meanwhile),
+        CASE(a_sync_of_many_pages_deletes_in_batches),
         CASE(clients_share_a_store_and_keep_it),
         CASE(a_client_lends_its_store),
         CASE(the_trace_tells_each_call),

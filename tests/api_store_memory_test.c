@@ -71,6 +71,15 @@ static enum hf_status copy_objects(struct place *place)
                              &place->error);
 }
 
+static enum hf_status sync_objects(struct place *place)
+{
+    struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
+    options.sync = true;
+    options.delete_extra = true;
+    return hf_store_copy_all(place->store, "a", place->store, "copy/", &options, NULL,
+                             &place->error);
+}
+
 static enum hf_status make_absolute(struct place *place)
 {
     char url[HF_STORE_URL_MAX];
@@ -86,9 +95,10 @@ static const struct {
     const char *name;
     enum hf_status (*call)(struct place *place);
 } calls[] = {
-    { "open", open_and_close },   { "client", open_client }, { "get", get_object },
-    { "put", write_object },      { "list", list_objects },  { "copy", copy_objects },
-    { "delete", delete_objects }, { "url", make_absolute },  { "repair", repair },
+    { "open", open_and_close }, { "client", open_client },    { "get", get_object },
+    { "put", write_object },    { "list", list_objects },     { "copy", copy_objects },
+    { "sync", sync_objects },   { "delete", delete_objects }, { "url", make_absolute },
+    { "repair", repair },
 };
 
 static void a_call_without_memory_is_unavailable_and_leaks_nothing(void **state)

@@ -48,7 +48,8 @@ WORK = [
     "index rm i 1", "index count i", "index compile i", "index status i", "index drop i", "sweep --once", "sweep status",
     "serve --listen 127.0.0.1:0 --for 100ms",
 ]
-OBJECTS = ["store ls", "store get o", "store put o file", "store rm o", "store cp o p", "store mv o p", "clock",
+OBJECTS = ["store ls", "store get o", "store put o file", "store rm o", "store cp o p", "store mv o p",
+           "store sync STORE dir:elsewhere", "clock",
            "store probe"]
 NO_STORE = ["help", "version", "merge", "config check", "config show"] + \
     [f"completion {what}" for what in ("bash", "zsh", "fish", "words")]
@@ -85,6 +86,7 @@ def tree(s):
 
 
 def try_line(s, line, **options):
+    line = line.replace("STORE", s.env["HOLDFAST_STORE"])
     return subprocess.run([PROGRAM, *line.split()], cwd=s.path, env=s.env, input=b"1\x1fa\x1f1\n",
                           capture_output=True, timeout=120, **options)
 

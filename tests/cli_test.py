@@ -431,6 +431,67 @@ def _(s):
     error(s, "INVALID", "store", "cp", "-r", "a", "x" * 1030)
 
 
+def contents(s, url):
+    """The objects of a store, except Holdfast's own."""
+    keys = s.out("store", "ls", "-r", "--store", url).decode().split()
+    return {key: s.out("store", "get", "--store", url, key) for key in keys}
+
+
+@it("sync makes one store equal to another, and the second sync does nothing", LOCAL)
+def _(s):
+    other = {"dir:objects": "sqlite:other.db", "sqlite:objects.db": "dir:other"}[s.url]
+    for key, data in (("a/1", b"1"), ("a/2", b"2"), ("b", b"b" * 70000)):
+        s.put(key, data)
+    equal(s.out("store", "sync", "--dry-run", s.url, other).splitlines()[:-1], [b"copy a/1", b"copy a/2", b"copy b"])
+    true(not os.path.exists(s.file(other.split(":")[1])), "a trial makes no store")
+    equal(s.out("store", "sync", s.url, other),
+          b"copied 3 (68.4 KiB), deleted 0, already equal 0, deleted meanwhile 0\n")
+    for key, data in (("a/2", b"x"), ("extra", b"x")):  # the same size, and one too many
+        s.out("store", "put", "--store", other, key, "-", stdin=data)
+    trial = s.lines("store", "sync", "--delete", "--dry-run", s.url, other)
+    equal([(line.get("action"), line.get("to")) for line in trial], [("copy", "a/2"), ("delete", "extra"), (None, None)])
+    equal((trial[-1]["objects_equal"], trial[-1]["done"]), (2, False))
+    s.run("store", "sync", "-q", s.url, other)
+    equal(sorted(contents(s, other)), ["a/1", "a/2", "b", "extra"])
+    equal([line.get("to") for line in s.lines("store", "sync", "--delete", s.url, other)], ["extra", None])
+    equal(contents(s, other), contents(s, s.url))
+    traced = s.run("store", "sync", "-q", "--delete", "--trace", s.url, other)
+    equal([line for line in traced.stderr.splitlines() if b": put" in line or b": delete" in line], [])
+
+
+@it("sync copies between prefixes and by patterns, and refuses places that overlap", LOCAL)
+def _(s):
+    for key in ("a/1.csv", "a/2.txt", "z/1.csv", "z/3.csv", "z/4.txt"):
+        s.put(key, key.encode())
+    chosen = ["--delete", "--include", "a/*.csv"]
+    lines = s.lines("store", "sync", *chosen, f"{s.url}#a/", f"{s.url}#z/")
+    equal([(line.get("action"), line.get("to")) for line in lines], [("copy", "z/1.csv"), ("delete", "z/3.csv"), (None, None)])
+    equal(s.out("store", "ls", "-r").split(), [b"a/1.csv", b"a/2.txt", b"z/1.csv", b"z/4.txt"])
+    equal(s.get("z/1.csv"), b"a/1.csv")
+    kind, name = s.url.split(":")
+    os.symlink(name, s.file("link"))
+    for places in ((s.url, s.url), (s.url, f"{s.url}#a/"), (f"{s.url}#a/b", f"{s.url}#a/"), (s.url, f"{kind}:link"),
+                   (s.url, f"{s.url}?sync=off")):
+        true("FROM and TO overlap" in error(s, "INVALID", "store", "sync", *places), places)
+    error(s, "INVALID", "store", "sync", "dir:x", "dir:x/y/z")
+    error(s, "INVALID", "store", "sync", "--store", "dir:x", s.url, "dir:y")
+    error(s, "NOT_FOUND", "store", "sync", "dir:missing", s.url)
+
+
+@it("sync copies Holdfast's own objects, but replaces and deletes them only by force", LOCAL)
+def _(s):
+    s.run("release", s.out("acquire", "job").decode().strip())
+    s.run("store", "sync", "-q", s.url, "dir:copy")
+    true("default/meta/job.json" in contents(s, "dir:copy"), "the table is copied")
+    s.run("release", s.out("acquire", "job").decode().strip())
+    true("use --force" in fails(s, "INVALID", "store", "sync", s.url, "dir:copy"), "a sentence")
+    s.run("store", "sync", "-q", "--force", s.url, "dir:copy")
+    s.out("store", "put", "-q", "--store", "dir:copy", "extra", "-")
+    s.run("release", s.out("acquire", "--store", "dir:copy", "another").decode().strip(), "--store", "dir:copy")
+    fails(s, "INVALID", "store", "sync", "--delete", s.url, "dir:copy")
+    true("extra" in contents(s, "dir:copy"), "it was refused before anything was deleted")
+
+
 @it("cp of everything leaves the findings of the probe behind", LOCAL)
 def _(s):
     s.run("store", "probe")

@@ -368,7 +368,7 @@ HUNG = [line.split() for line in (
     "locks show x", "locks watch", "locks timeline x", "locks break x --reason r", "acquire x", "acquire --no-wait x", "hold x",
     "renew 1:00-1:default/meta/x.json", "release 1:00-1:default/meta/x.json", "write o f --lock x", "read o",
     "namespace create n --placement pages:4", "namespace show n", "store restored", "store repair epoch", "clock", "key acquire k", "key update k --take", "key get k",
-    "key show k", "key ls", "key watch k", "store mv k l", "txn begin", "txn ls", "compact create --format csv --time t", "compact plan",
+    "key show k", "key ls", "key watch k", "store mv k l", "store sync STORE dir:other", "txn begin", "txn ls", "compact create --format csv --time t", "compact plan",
     "compact status", "compact ls", "compact fsck", "compact pause --why x", "compact resume", "index get i k",
     "index query i", "index export i -o f", "index count i", "index status i", "elect ls crew",
     "elect rank crew 1", "sweep status", "run x -- true", "run --no-wait x -- true")]
@@ -380,7 +380,7 @@ def _(s):
     s.write("f", b"t\n")
     s.env.update(HOLDFAST_STORE=hung.url, AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
     for some in range(0, len(HUNG), 8):
-        started = [s.start(*args) for args in HUNG[some:some + 8]]
+        started = [s.start(*(hung.url if word == "STORE" else word for word in args)) for args in HUNG[some:some + 8]]
         time.sleep(1)
         early = [process.args for process in started if process.poll() is not None]
         begun = time.monotonic()

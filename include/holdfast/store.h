@@ -326,7 +326,7 @@ HF_API enum hf_status hf_store_list(struct hf_store *store, const char *prefix,
 
 /* ---- Copying ------------------------------------------------------------------------- */
 
-/* An object that was copied, or whose copy already existed. */
+/* An object that was copied, whose copy already existed, or that was deleted from the target. */
 struct hf_store_copied {
     size_t struct_size;
     const char *source;
@@ -334,8 +334,9 @@ struct hf_store_copied {
     const char *target;
     size_t target_size;
     uint64_t size;
-    uint32_t crc32c; /* of the bytes of the object */
+    uint32_t crc32c; /* of the bytes of the object; with `sync`, 0 if they were not read */
     bool copied;     /* false: the target already had the same bytes */
+    bool deleted;    /* the target was deleted, because there is no such source */
 };
 
 struct hf_store_copy_options {
@@ -350,10 +351,18 @@ struct hf_store_copy_options {
     void *each_argument;
     hf_progress_fn *progress; /* optional */
     void *progress_argument;
+    /* The following members are only for copy_all. */
+    bool dry_run;      /* change nothing; report what would be copied or deleted */
+    bool sync;         /* make the target equal to the source, as described below */
+    bool delete_extra; /* with `sync`: delete what only the target has */
+    /* Only objects for which it returns true are copied or deleted; NULL: all. The key is that of
+     * the source; for an object to delete, the key that its source would have. */
+    bool (*choose)(void *argument, const char *key, size_t key_size);
+    void *choose_argument;
 };
 #define HF_STORE_COPY_OPTIONS                                                                  \
     HF_VALUE_(hf_store_copy_options, sizeof(struct hf_store_copy_options), 0, 0, false, false, \
-              false, NULL, NULL, NULL, NULL)
+              false, NULL, NULL, NULL, NULL, false, false, false, NULL, NULL)
 
 struct hf_store_copy_report {
     size_t struct_size;
@@ -361,9 +370,10 @@ struct hf_store_copy_report {
     uint64_t copied_bytes;
     uint64_t equal;    /* objects that already had the same bytes */
     uint64_t vanished; /* objects deleted from the source during the copy */
+    uint64_t deleted;  /* objects deleted from the target */
 };
 #define HF_STORE_COPY_REPORT \
-    HF_VALUE_(hf_store_copy_report, sizeof(struct hf_store_copy_report), 0, 0, 0, 0)
+    HF_VALUE_(hf_store_copy_report, sizeof(struct hf_store_copy_report), 0, 0, 0, 0, 0)
 
 /* Copies an object within a store or between two stores. The object goes through a temporary file.
  * The copy is read back, and its size and CRC32C are compared with the source; the call returns
@@ -383,7 +393,15 @@ HF_API enum hf_status hf_store_copy(struct hf_store *from, const char *source,
  * placements of namespaces are recorded in the target; the verdict of the probe is not copied. The
  * first failure ends the call, and the error names the key. Objects that were copied before the
  * failure remain; call again to continue the copy. Within one store, returns HF_INVALID if `target`
- * starts with `source`, because the copies would be copied again. */
+ * starts with `source`, because the copies would be copied again.
+ *
+ * With `sync`, the copies are found by listing the target, which needs fewer requests if most
+ * objects are equal. Objects of the same size are equal if both stores are S3 and their ETags are
+ * equal MD5 sums; otherwise their bytes are compared. Only the version that was listed is replaced
+ * or deleted: the call returns HF_CONFLICT if another client has written it meanwhile, and
+ * HF_UNSUPPORTED if an object must be deleted from a store without conditional delete. Objects are
+ * deleted after all copies have succeeded, and only if they are still missing in the source. Within
+ * one store, neither prefix may start with the other. */
 HF_API enum hf_status hf_store_copy_all(struct hf_store *from, const char *source,
                                         struct hf_store *to, const char *target,
                                         const struct hf_store_copy_options *options,

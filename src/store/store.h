@@ -304,6 +304,11 @@ enum hf_status store_url_absolute(struct view url, struct buffer *to, struct hf_
  * Creates nothing, and is always OK for stores on the network. */
 enum hf_status store_check_present(struct view url, struct hf_error *error);
 
+/* Whether two objects of such stores that both have this ETag, and the same size, have the same
+ * bytes: on S3, the ETag of an object that was not uploaded in parts is the MD5 sum of its bytes.
+ * False if it is not known. */
+bool store_etag_is_md5(struct store *store, const struct etag *etag);
+
 /* Changes no object. No call may be in progress. NULL is allowed. */
 void store_close(struct store *store);
 

@@ -760,6 +760,7 @@ hf_store_options_trace = CFUNCTYPE(None, c_void_p, POINTER(hf_store_request))
 hf_store_options_warn = CFUNCTYPE(None, c_void_p, c_char_p)
 hf_progress_fn = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_progress))
 hf_store_copy_options_each = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_copied))
+hf_store_copy_options_choose = CFUNCTYPE(c_bool, c_void_p, c_char_p, c_size_t)
 hf_store_probe_options_each = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_finding))
 hf_store_restored_options_each = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_restored_info))
 hf_each_damaged = CFUNCTYPE(None, c_void_p, c_char_p, POINTER(hf_error))
@@ -1084,13 +1085,16 @@ hf_store_list_options._fields_ = [("struct_size", c_size_t), ("prefix_size", c_s
         ("timeout_ms", c_int64)]
 hf_store_copied._fields_ = [("struct_size", c_size_t), ("source", c_char_p),
         ("source_size", c_size_t), ("target", c_char_p), ("target_size", c_size_t),
-        ("size", c_uint64), ("crc32c", c_uint32), ("copied", c_bool)]
+        ("size", c_uint64), ("crc32c", c_uint32), ("copied", c_bool), ("deleted", c_bool)]
 hf_store_copy_options._fields_ = [("struct_size", c_size_t), ("source_size", c_size_t),
         ("target_size", c_size_t), ("if_absent", c_bool), ("force", c_bool),
         ("count_first", c_bool), ("each", hf_store_copy_options_each), ("each_argument", c_void_p),
-        ("progress", hf_progress_fn), ("progress_argument", c_void_p)]
+        ("progress", hf_progress_fn), ("progress_argument", c_void_p), ("dry_run", c_bool),
+        ("sync", c_bool), ("delete_extra", c_bool), ("choose", hf_store_copy_options_choose),
+        ("choose_argument", c_void_p)]
 hf_store_copy_report._fields_ = [("struct_size", c_size_t), ("copied", c_uint64),
-        ("copied_bytes", c_uint64), ("equal", c_uint64), ("vanished", c_uint64)]
+        ("copied_bytes", c_uint64), ("equal", c_uint64), ("vanished", c_uint64),
+        ("deleted", c_uint64)]
 hf_store_finding._fields_ = [("struct_size", c_size_t), ("what", c_char_p), ("finding", c_int),
         ("detail", c_char_p)]
 hf_store_probe_options._fields_ = [("struct_size", c_size_t), ("no_save", c_bool),

@@ -22,6 +22,11 @@ bool filters_choose(struct cli *cli, struct view key)
            !matches_any(cli, "exclude", text);
 }
 
+bool filters_choose_key(void *cli, const char *key, size_t key_size)
+{
+    return filters_choose(cli, (struct view){ key, key_size });
+}
+
 enum hf_status filters_check(struct cli *cli)
 {
     bool given = cli_given(cli, "include") || cli_given(cli, "exclude");

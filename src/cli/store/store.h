@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store.h: declarations that the commands on objects share: cp.c copies, mv.c moves, rm.c removes,
- * and filter.c chooses objects by patterns. */
+ * sync.c makes one place equal to another, and filter.c chooses objects by patterns. */
 #ifndef CLI_STORE_STORE_H
 #define CLI_STORE_STORE_H
 
@@ -21,6 +21,7 @@ void store_ends_close(struct store_ends *ends);
 /* --include and --exclude: an object is chosen if its key matches one of the patterns to include,
  * or there is none, and no pattern to exclude. */
 bool filters_choose(struct cli *cli, struct view key);
+bool filters_choose_key(void *cli, const char *key, size_t key_size); /* a copy's `choose` */
 
 /* INVALID if patterns are given without --recursive. */
 enum hf_status filters_check(struct cli *cli);
