@@ -431,6 +431,16 @@ def _(s):
     error(s, "INVALID", "store", "cp", "-r", "a", "x" * 1030)
 
 
+@it("cp -r chooses objects by patterns", LOCAL)
+def _(s):
+    for key in ("a/1.csv", "a/b/2.csv", "a/3.txt", "a/old.csv"):
+        s.put(key, key.encode())
+    lines = s.lines("store", "cp", "-r", "--include", "*.csv", "--exclude", "*old*", "a/", "z/")
+    equal([line.get("to") for line in lines], ["z/1.csv", "z/b/2.csv", None])
+    equal(s.out("store", "ls", "-r", "z/"), b"z/1.csv\nz/b/2.csv\n")
+    true("require --recursive" in error(s, "INVALID", "store", "cp", "--include", "*", "a/1.csv", "b"), "a sentence")
+
+
 def contents(s, url):
     """The objects of a store, except Holdfast's own."""
     keys = s.out("store", "ls", "-r", "--store", url).decode().split()

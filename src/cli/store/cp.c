@@ -78,7 +78,10 @@ enum hf_status run_store_cp(struct cli *cli)
     struct hf_store_copy_report report = HF_STORE_COPY_REPORT;
     struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
     struct gauge gauge;
-    enum hf_status status = store_ends_open(cli, &copy);
+    bool recursive = cli_given(cli, "recursive");
+    enum hf_status status = filters_check(cli);
+    if (status == HF_OK)
+        status = store_ends_open(cli, &copy);
     if (status == HF_OK) {
         gauge_start(&gauge, cli, VIEW("store cp"));
         options.source_size = copy.source.size;
@@ -90,10 +93,11 @@ enum hf_status run_store_cp(struct cli *cli)
         options.each_argument = cli;
         options.progress = gauge_watch;
         options.progress_argument = &gauge;
-        status = (cli_given(cli, "recursive") ? hf_store_copy_all
-                                              : hf_store_copy)(copy.from, copy.source.data,
-                                                               copy.to, copy.target.data,
-                                                               &options, &report, &cli->error);
+        options.choose = recursive ? filters_choose_key : NULL;
+        options.choose_argument = cli;
+        status = (recursive ? hf_store_copy_all
+                            : hf_store_copy)(copy.from, copy.source.data, copy.to,
+                                             copy.target.data, &options, &report, &cli->error);
         gauge_clear(&gauge);
     }
     if (status == HF_OK && output_is_closed(&cli->out))
