@@ -147,6 +147,60 @@ static void it_is_renewed_at_a_third(void **state)
     hf_lock_free(lock);
 }
 
+static size_t renewers_of(struct hf_client *client)
+{
+    env_mutex_lock(&client->keeper.mutex);
+    size_t count = client->keeper.renewer_count;
+    env_mutex_unlock(&client->keeper.mutex);
+    return count;
+}
+
+static void a_short_lease_starts_no_renewer(void **state)
+{
+    struct pair *pair = *state;
+    for (int i = 0; i < 3; i++) {
+        struct hf_lock *lock = lock_held(&pair->one, "deploy", 600000);
+        IS(HF_OK, hf_lock_release(lock, NULL));
+        hf_lock_free(lock);
+    }
+    assert_int_equal(renewers_of(pair->one.client), 0);
+    ASSERT(is_kept(pair, 200) || is_kept(pair, 800) || is_kept(pair, 3200));
+    assert_int_not_equal(renewers_of(pair->one.client), 0);
+}
+
+static atomic_int starts_to_fail;
+
+static enum hf_status start_or_fail(struct env *env, void (*run)(void *), void *argument,
+                                    struct env_task **ret_task, struct hf_error *error)
+{
+    if (atomic_load(&starts_to_fail) > 0) {
+        atomic_fetch_sub(&starts_to_fail, 1);
+        return error_set(error, HF_UNAVAILABLE, "no thread");
+    }
+    return env_real()->ops->task_start(env, run, argument, ret_task, error);
+}
+
+/* The first three starts fail; the lease is renewed before it is in danger. */
+static void a_renewer_that_cannot_start_is_started_later(void **state)
+{
+    static struct env_ops ops; /* static: the client is closed after the test */
+    static struct env scarce = { .ops = &ops };
+    struct pair *pair = *state;
+    struct pace pace = { 0 };
+    ops = *env_real()->ops;
+    ops.task_start = start_or_fail;
+    pair->one.client->env = &scarce;
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", scaled_ms(1200));
+    script_rule(&pair->one.way, .name = "pace", .on = ON_PUT | ON_CHANGE, .key = TABLE,
+                .before = note_renewal, .argument = &pace);
+    atomic_store(&starts_to_fail, 3);
+    ASSERT(comes_true(has_paced, &pace, 4 * scaled_ms(1200)));
+    assert_int_equal(atomic_load(&starts_to_fail), 0);
+    IS(HF_OK, hf_lock_check(lock, NULL));
+    script_drop(&pair->one.way, "pace");
+    hf_lock_free(lock);
+}
+
 /* How long it takes until a lock of 200 ms that nobody renews is told to be gone. */
 static int64_t ms_until_gone(struct pair *pair)
 {
@@ -597,6 +651,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         PAIR("a lock is kept for as long as it is held", a_lock_is_kept),
         PAIR("a lock is renewed at a third of its ttl", it_is_renewed_at_a_third),
+        PAIR("a lease that ends before its first renewal starts no renewer",
+             a_short_lease_starts_no_renewer),
+        PAIR("a renewer that cannot be started is started later",
+             a_renewer_that_cannot_start_is_started_later),
         PAIR("without renewal it ends, and that is told", without_renewal_it_ends),
         PAIR("many locks of many tables are kept", many_locks_of_many_tables_are_kept),
         PAIR("more ranges of one inode than a call carries are kept",

@@ -52,21 +52,44 @@ void hash_stream_xxh3_128(const struct hash_stream *stream,
 
 #define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41, bits reversed */
 
-static uint32_t table[8][256];
+/* table[s][byte] is the checksum of the byte and of s zeros behind it, without the inversions: the
+ * sum of those of its bits. The compiler makes the table, because one that is made at the start
+ * would cost each process two pages. */
+#define ROW_OF(byte, a, b, c, d, e, f, g, h)                                \
+    (((byte)&1 ? (a) : 0) ^ ((byte)&2 ? (b) : 0) ^ ((byte)&4 ? (c) : 0) ^   \
+     ((byte)&8 ? (d) : 0) ^ ((byte)&16 ? (e) : 0) ^ ((byte)&32 ? (f) : 0) ^ \
+     ((byte)&64 ? (g) : 0) ^ ((byte)&128 ? (h) : 0))
+#define ROWS_4(byte, ...)                                       \
+    ROW_OF(byte, __VA_ARGS__), ROW_OF((byte) + 1, __VA_ARGS__), \
+        ROW_OF((byte) + 2, __VA_ARGS__), ROW_OF((byte) + 3, __VA_ARGS__)
+#define ROWS_16(byte, ...)                                      \
+    ROWS_4(byte, __VA_ARGS__), ROWS_4((byte) + 4, __VA_ARGS__), \
+        ROWS_4((byte) + 8, __VA_ARGS__), ROWS_4((byte) + 12, __VA_ARGS__)
+#define ROWS_64(byte, ...)                                         \
+    ROWS_16(byte, __VA_ARGS__), ROWS_16((byte) + 16, __VA_ARGS__), \
+        ROWS_16((byte) + 32, __VA_ARGS__), ROWS_16((byte) + 48, __VA_ARGS__)
+#define SLICE(...)                                                                \
+    ROWS_64(0, __VA_ARGS__), ROWS_64(64, __VA_ARGS__), ROWS_64(128, __VA_ARGS__), \
+        ROWS_64(192, __VA_ARGS__)
 
-__attribute__((constructor)) static void make_table(void)
-{
-    for (uint32_t byte = 0; byte < 256; byte++) {
-        uint32_t crc = byte;
-        for (int bit = 0; bit < 8; bit++)
-            crc = (crc >> 1) ^ (crc & 1 ? POLYNOMIAL : 0);
-        table[0][byte] = crc;
-    }
-    for (int slice = 1; slice < 8; slice++)
-        for (uint32_t byte = 0; byte < 256; byte++)
-            table[slice][byte] =
-                (table[slice - 1][byte] >> 8) ^ table[0][table[slice - 1][byte] & 255];
-}
+static const uint32_t table[8][256] = {
+    { SLICE(0xf26b8303u, 0xe13b70f7u, 0xc79a971fu, 0x8ad958cfu, 0x105ec76fu, 0x20bd8edeu,
+            0x417b1dbcu, 0x82f63b78u) },
+    { SLICE(0x13a29877u, 0x274530eeu, 0x4e8a61dcu, 0x9d14c3b8u, 0x3fc5f181u, 0x7f8be302u,
+            0xff17c604u, 0xfbc3faf9u) },
+    { SLICE(0xa541927eu, 0x4f6f520du, 0x9edea41au, 0x38513ec5u, 0x70a27d8au, 0xe144fb14u,
+            0xc76580d9u, 0x8b277743u) },
+    { SLICE(0xdd45aab8u, 0xbf672381u, 0x7b2231f3u, 0xf64463e6u, 0xe964b13du, 0xd725148bu,
+            0xaba65fe7u, 0x52a0c93fu) },
+    { SLICE(0x38116facu, 0x7022df58u, 0xe045beb0u, 0xc5670b91u, 0x8f2261d3u, 0x1ba8b557u,
+            0x37516aaeu, 0x6ea2d55cu) },
+    { SLICE(0xef306b19u, 0xdb8ca0c3u, 0xb2f53777u, 0x6006181fu, 0xc00c303eu, 0x85f4168du,
+            0x0e045bebu, 0x1c08b7d6u) },
+    { SLICE(0x68032cc8u, 0xd0065990u, 0xa5e0c5d1u, 0x4e2dfd53u, 0x9c5bfaa6u, 0x3d5b83bdu,
+            0x7ab7077au, 0xf56e0ef4u) },
+    { SLICE(0x493c7d27u, 0x9278fa4eu, 0x211d826du, 0x423b04dau, 0x847609b4u, 0x0d006599u,
+            0x1a00cb32u, 0x34019664u) },
+};
 
 static uint64_t load_le64(const unsigned char *at)
 {

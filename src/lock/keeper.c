@@ -43,6 +43,14 @@ bool keeper_may_ignore(const struct hf_lock *lock)
     return lock->options.no_renewal && !(lock->validity.by_store && reported);
 }
 
+/* When the watcher starts a renewer for a lock, unless a renewer has it: the first renewer when the
+ * renewal is due, because most leases end before, and another one when the renewal is late. */
+static struct mono_time renewer_due(const struct keeper *keeper, const struct hf_lock *lock)
+{
+    struct span late = keeper->renewer_count > 0 ? SPAN_US(lock->ttl.us / 12) : SPAN_US(0);
+    return mono_add(lock->renew_at, late);
+}
+
 /* When the watcher must look at a lock that was just granted, at the latest. */
 static struct mono_time watch_due(const struct hf_lock *lock, struct mono_time now)
 {
@@ -51,7 +59,7 @@ static struct mono_time watch_due(const struct hf_lock *lock, struct mono_time n
         return lock->index_at;
     if (lock->validity.by_store) /* see next_event_locked */
         due = mono_earlier(due, mono_add(now, SPAN_US(lock->ttl.us / 12)));
-    due = mono_earlier(due, mono_add(lock->renew_at, SPAN_US(lock->ttl.us / 12)));
+    due = mono_earlier(due, renewer_due(&lock->client->keeper, lock));
     return mono_earlier(due, lock->index_at);
 }
 
@@ -332,32 +340,34 @@ static void run_renewer(void *argument)
     env_mutex_unlock(&keeper->mutex);
 }
 
-static enum hf_status add_renewer_locked(struct hf_client *client, struct hf_error *error)
+static bool add_renewer_locked(struct hf_client *client)
 {
     struct keeper *keeper = &client->keeper;
     struct renewer *renewer = &keeper->renewers[keeper->renewer_count];
+    struct hf_error error;
     *renewer = (struct renewer){ .client = client };
     enum hf_status status =
-        env_task_start(client->env, run_renewer, renewer, &renewer->task, error);
+        env_task_start(client->env, run_renewer, renewer, &renewer->task, &error);
     keeper->renewer_count += status == HF_OK;
-    return status;
+    return status == HF_OK;
 }
 
-/* Starts another renewer if a renewal is overdue and no renewer handles it. Otherwise *next is set
- * no later than the time at which another renewer may be needed. A failure to start one is
- * harmless, because at least one is running. */
+/* Starts a renewer if a renewal is due and no renewer handles it (renewer_due). Otherwise *next is
+ * set no later than the time at which one may be needed. If it cannot be started, that is retried
+ * like a failed renewal; a holder whose lease is not renewed meanwhile is told so in time. */
 static void start_renewer_locked(struct hf_client *client, struct mono_time *next)
 {
     struct keeper *keeper = &client->keeper;
     struct hf_lock *lock = next_renewal_locked(keeper);
-    struct hf_error error;
+    struct mono_time now = env_now(client->env);
     if (!lock || keeper->renewer_count == RENEWERS_MAX)
         return;
-    struct mono_time late = mono_add(lock->renew_at, SPAN_US(lock->ttl.us / 12));
-    if (mono_before(env_now(client->env), late))
-        *next = mono_earlier(*next, late);
-    else
-        (void)add_renewer_locked(client, &error);
+    struct mono_time due = renewer_due(keeper, lock);
+    if (!mono_before(now, due))
+        due = add_renewer_locked(client) ? renewer_due(keeper, lock)
+                                         : mono_add(now, SPAN_US(lock->ttl.us / 12));
+    if (mono_before(now, due))
+        *next = mono_earlier(*next, due);
 }
 
 static void run_expiry_watcher(void *argument)
@@ -376,7 +386,7 @@ static void run_expiry_watcher(void *argument)
     env_mutex_unlock(&keeper->mutex);
 }
 
-static enum hf_status start_tasks(struct hf_client *client, struct hf_error *error)
+static enum hf_status start_watcher(struct hf_client *client, struct hf_error *error)
 {
     struct keeper *keeper = &client->keeper;
     enum hf_status status = HF_OK;
@@ -384,8 +394,6 @@ static enum hf_status start_tasks(struct hf_client *client, struct hf_error *err
     if (!keeper->watcher)
         status =
             env_task_start(client->env, run_expiry_watcher, client, &keeper->watcher, error);
-    if (status == HF_OK && keeper->renewer_count == 0)
-        status = add_renewer_locked(client, error);
     env_mutex_unlock(&keeper->mutex);
     return status;
 }
@@ -396,7 +404,7 @@ enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error)
         !lock->options.no_renewal || lock->options.notify || events_wanted(lock->client);
     enum hf_status status = HF_OK;
     if (needed || lock->ref->in_index)
-        status = start_tasks(lock->client, error);
+        status = start_watcher(lock->client, error);
     return needed && status != HF_OK ? status : error_clear(error);
 }
 

@@ -2,9 +2,9 @@
 /* keeper.h: renews a client's leases, and notifies holders when a lease is in danger or lost.
  *
  * A watcher tracks the time and never waits for the store, so no holder is notified late.
- * Renewers send the requests. Each renewer handles one table at a time, and renews all of its
- * leases in one write. The indexer writes the entries of the expiry index, so that they never
- * delay a renewal. */
+ * Renewers send the requests; the first of them is started when the first renewal is due. Each
+ * renewer handles one table at a time, and renews all of its leases in one write. The indexer
+ * writes the entries of the expiry index, so that they never delay a renewal. */
 #ifndef LOCK_KEEPER_H
 #define LOCK_KEEPER_H
 
@@ -42,9 +42,9 @@ void keeper_init(struct keeper *keeper, struct env *env);
 /* Ends the tasks. No lock may be held any more. */
 void keeper_release(struct hf_client *client);
 
-/* Starts the tasks that a lock needs, if they are not running yet. A lock without renewal and
- * without a callback needs them only for its entry in the expiry index. If they cannot be started,
- * it gets no entry. */
+/* Starts the watcher, if the lock needs it and it is not running yet; it starts the other tasks. A
+ * lock without renewal and without a callback needs it only for its entry in the expiry index. If
+ * it cannot be started, the lock gets no entry. */
 enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error);
 
 /* Whether the tasks have nothing to do for the lock before `index_at`, because its caller renews

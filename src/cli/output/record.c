@@ -115,7 +115,7 @@ static bool is_filled(struct place place)
         return ((const struct record_list *)part_at(field, place.value))->count > 0;
     if (field->kind == FIELD_OBJECT || field->kind == FIELD_PART)
         return part_at(field, place.value) != NULL;
-    if (field->append) {
+    if (field->kind == FIELD_HINT && field->append) {
         struct buffer hint = BUFFER_INIT(SIZE_MAX);
         field->append(&hint, place.value);
         bool filled = hint.size > 0;

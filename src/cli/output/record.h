@@ -56,21 +56,24 @@ enum field_kind {
 
 enum field_store { STORED_BYTES, STORED_ARRAY, STORED_POINTER, STORED_VIEW };
 
-/* A row of a table. A record is an array of rows, and ends with a row whose name is NULL. */
+/* A row of a table. A record is an array of rows, and ends with a row whose name is NULL. The rows
+ * are small because each process relocates all of them when it starts. */
 struct field {
     const char *name; /* of the member in JSON, and of the field in texts */
-    enum field_kind kind;
-    enum field_store store;
-    size_t offset, size;                    /* in the struct */
-    const struct field *of;                 /* OBJECT, PART, LIST */
-    const char *(*name_of)(unsigned value); /* NAME */
-    size_t count;                           /* TEXTS, KEY: offset of the size_t; 0: none */
-    bool optional;                          /* omitted if it is zero or empty */
-    bool pointed;                           /* OBJECT, PART: a pointer */
-    bool hidden;                            /* not in JSON: for texts and conditions */
-    void (*append)(struct buffer *to, const void *value); /* HINT */
+    union {
+        const struct field *of;                               /* OBJECT, PART, LIST */
+        const char *(*name_of)(unsigned value);               /* NAME */
+        void (*append)(struct buffer *to, const void *value); /* HINT; NULL: the text itself */
+    };
     const char *needs;       /* omitted unless that field is set; "!name": if it is set */
     const char *null_unless; /* null unless that field is set */
+    uint16_t offset, size;   /* in the struct */
+    uint16_t count;          /* TEXTS, KEY: offset of the size_t; 0: none */
+    enum field_kind kind : 8;
+    enum field_store store : 4;
+    bool optional : 1; /* omitted if it is zero or empty */
+    bool pointed : 1;  /* OBJECT, PART: a pointer */
+    bool hidden : 1;   /* not in JSON: for texts and conditions */
 };
 
 /* The initialisers of rows. SELF refers to the same struct as another record. */
