@@ -4,6 +4,7 @@
 #include "s3_fake.h"
 #include "test.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +182,54 @@ static int set_up(void **state)
     return 0;
 }
 
+/* ---- Time that passes ---------------------------------------------------------------- */
+
+static struct span later;
+
+static struct mono_time read_later(struct env *env)
+{
+    (void)env;
+    return mono_add(env_now(env_real()), later);
+}
+
+static size_t open_descriptors(void)
+{
+    size_t count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+#define BURST 32
+
+static void idle_connections_are_closed(void **state)
+{
+    (void)state;
+    struct put_call calls[BURST];
+    later = SPAN_US(0);
+    shifted_ops.now = read_later;
+    struct store *store = open_shifted("clocked", SPAN_US(0));
+    assert_status(HF_OK, put(store, (struct condition){ 0 }), &last);
+    size_t one = open_descriptors();
+    for (int i = 0; i < BURST; i++)
+        calls[i] = (struct put_call){ .key = VIEW("k"), .body = VIEW("x") };
+    assert_int_equal(store_put_many(store, calls, BURST), HF_OK);
+    size_t many = open_descriptors();
+    assert_true(many > one);
+    for (int i = 0; i < BURST; i++)
+        assert_status(HF_OK, get(store, NULL), &last);
+    assert_int_equal(open_descriptors(), many); /* soon enough for the next burst */
+    later = SPAN_S(20);
+    for (int i = 0; i < BURST; i++)
+        assert_status(HF_OK, get(store, NULL), &last);
+    assert_int_equal(open_descriptors(), one);
+    store_close(store);
+    shifted_ops.now = env_real()->ops->now;
+}
+
 static int tear_down(void **state)
 {
     (void)state;
@@ -203,6 +252,8 @@ int main(void)
         IT("a time that is refused all the same is told with all clocks", refused_all_the_same),
         IT("the learnt time signs, and changes nothing that is told of the store's clock",
            signs_only),
+        IT("connections that a burst of requests has opened are closed when they are idle",
+           idle_connections_are_closed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

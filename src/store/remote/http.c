@@ -13,15 +13,22 @@
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 /* A connection that was idle for longer is not reused: servers close idle connections, and a
- * request that is sent just as the server closes the connection gets no reply. */
+ * request that is sent just as the server closes the connection gets no reply. Its handle is closed
+ * when another one comes back, so that a burst of requests does not keep descriptors forever. */
 #define IDLE_SECONDS_MAX 15L
 
 /* A stream that is slower than this for the whole timeout counts as stalled. Otherwise an
  * occasional byte would keep it open forever. */
 #define STALL_BYTES_A_SECOND 1024L
+
+struct idle_handle {
+    CURL *handle;
+    struct mono_time since;
+};
 
 struct http_pool {
     struct env *env;
@@ -31,7 +38,8 @@ struct http_pool {
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
         struct env_cond freed;
-        CURL *idle[HTTP_CONNECTIONS_MAX]; /* the most recently used last: still connected */
+        /* The most recently used last: still connected. */
+        struct idle_handle idle[HTTP_CONNECTIONS_MAX];
         size_t idle_count;
         size_t made;
     } shared;
@@ -106,7 +114,7 @@ void http_pool_close(struct http_pool *pool)
         return;
     check(pool->shared.idle_count == pool->shared.made);
     for (size_t i = 0; i < pool->shared.idle_count; i++)
-        curl_easy_cleanup(pool->shared.idle[i]);
+        curl_easy_cleanup(pool->shared.idle[i].handle);
     env_cond_release(&pool->shared.freed);
     env_mutex_release(&pool->shared.mutex);
     free_file_names(pool);
@@ -126,7 +134,7 @@ static CURL *take_handle(struct http_pool *pool, struct mono_time deadline,
         in_time = env_cond_wait_until(&pool->shared.freed, &pool->shared.mutex, deadline);
     bool make = pool->shared.idle_count == 0 && in_time;
     if (pool->shared.idle_count > 0)
-        handle = pool->shared.idle[--pool->shared.idle_count];
+        handle = pool->shared.idle[--pool->shared.idle_count].handle;
     else if (make)
         pool->shared.made++;
     env_mutex_unlock(&pool->shared.mutex);
@@ -148,12 +156,30 @@ static CURL *take_handle(struct http_pool *pool, struct mono_time deadline,
     return handle;
 }
 
+/* The handle that was idle for longest, if that was too long. */
+static CURL *remove_stale_locked(struct http_pool *pool, struct mono_time now)
+{
+    struct idle_handle *idle = pool->shared.idle;
+    if (pool->shared.idle_count == 0 ||
+        mono_since(now, idle[0].since).us <= SPAN_S(IDLE_SECONDS_MAX).us)
+        return NULL;
+    CURL *stale = idle[0].handle;
+    pool->shared.made--;
+    memmove(idle, idle + 1, --pool->shared.idle_count * sizeof idle[0]);
+    return stale;
+}
+
 static void give_handle(struct http_pool *pool, CURL *handle)
 {
+    struct mono_time now = env_now(pool->env);
     env_mutex_lock(&pool->shared.mutex);
-    pool->shared.idle[pool->shared.idle_count++] = handle;
+    CURL *stale = remove_stale_locked(pool, now);
+    pool->shared.idle[pool->shared.idle_count++] =
+        (struct idle_handle){ .handle = handle, .since = now };
     env_cond_signal(&pool->shared.freed);
     env_mutex_unlock(&pool->shared.mutex);
+    if (stale)
+        curl_easy_cleanup(stale);
 }
 
 /* ---- Callbacks of libcurl ------------------------------------------------------------ */
