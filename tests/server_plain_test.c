@@ -19,13 +19,24 @@
 /* What is done with each request; the last one also with all that follow. */
 enum deed { ANSWER, ANSWER_AND_CLOSE, CLOSE, SILENT, TRICKLE, HALF };
 
+/* The real world, later. */
+static struct env_ops later_ops;
+static struct env later = { &later_ops };
+static struct span shift;
+
+static struct mono_time read_later(struct env *env)
+{
+    (void)env;
+    return mono_add(env_now(env_real()), shift);
+}
+
 struct stand_in {
     struct plain_pool *pool;
     char *folder, path[108];
     int listener;
     const enum deed *deeds;
     size_t deed_count;
-    atomic_int accepted, requests;
+    atomic_int accepted, closed, requests;
     atomic_bool ends;
     pthread_t thread;
 };
@@ -77,6 +88,7 @@ static void *stand_in_runs(void *argument)
         while (serve_one(it, fd)) {
         }
         close(fd);
+        atomic_fetch_add(&it->closed, 1);
     }
     return NULL;
 }
@@ -93,7 +105,7 @@ static void begin(struct stand_in *it, const enum deed *deeds, size_t count)
     assert_int_equal(listen(it->listener, 5), 0);
     assert_int_equal(pthread_create(&it->thread, NULL, stand_in_runs, it), 0);
     struct plain_place place = { .socket_path = it->path, .host_header = "localhost" };
-    assert_status(HF_OK, plain_pool_open(env_real(), &place, 2, SPAN_S(5), &it->pool, &error),
+    assert_status(HF_OK, plain_pool_open(&later, &place, 2, SPAN_S(5), &it->pool, &error),
                   &error);
 }
 
@@ -113,7 +125,7 @@ static void ask(struct stand_in *it, struct span limit, const struct progress *p
                                      .path = "/v1/acquire",
                                      .has_body = true,
                                      .body = VIEW("{}"),
-                                     .deadline = mono_add(env_now(env_real()), limit),
+                                     .deadline = mono_add(env_now(&later), limit),
                                      .progress = progress };
     plain_perform(it->pool, &request, 100, reply);
 }
@@ -197,6 +209,44 @@ static void a_wait_ends_when_its_caller_says_so(void **state)
     end(&it);
 }
 
+static bool ask_another(void *argument, uint64_t done, uint64_t total)
+{
+    struct stand_in *it = argument;
+    (void)done;
+    (void)total;
+    if (atomic_load(&it->accepted) < 2)
+        answers(it);
+    return true;
+}
+
+static void a_connection_that_is_not_needed_is_closed(void **state)
+{
+    (void)state;
+    static const enum deed deeds[] = { ANSWER };
+    struct stand_in it;
+    struct http_reply reply;
+    pthread_t second;
+    const struct progress progress = { ask_another, &it };
+    begin(&it, deeds, 1);
+    assert_int_equal(pthread_create(&second, NULL, stand_in_runs, &it), 0);
+    ask(&it, SPAN_S(600), &progress, &reply);
+    assert_int_equal(reply.outcome, HTTP_ANSWERED);
+    http_reply_release(&reply);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(atomic_load(&it.closed), 0);
+        shift = SPAN_US(shift.us + PLAIN_IDLE_MAX.us * 2 / 5);
+        answers(&it);
+    }
+    while (atomic_load(&it.closed) == 0)
+        poll(NULL, 0, 1);
+    answers(&it);
+    assert_int_equal(atomic_load(&it.accepted), 2);
+    atomic_store(&it.ends, true);
+    pthread_join(second, NULL);
+    end(&it);
+    shift = SPAN_US(0);
+}
+
 static void without_a_server_nothing_is_sent(void **state)
 {
     (void)state;
@@ -229,7 +279,11 @@ int main(void)
            a_request_is_sent_again_if_a_kept_connection_was_dead),
         IT("what gets no reply in time is unsure", what_gets_no_reply_is_unsure),
         IT("a wait ends when its caller says so", a_wait_ends_when_its_caller_says_so),
+        IT("a connection that only a burst needed is closed",
+           a_connection_that_is_not_needed_is_closed),
         IT("without a server nothing is sent", without_a_server_nothing_is_sent),
     };
+    later_ops = *env_real()->ops;
+    later_ops.now = read_later;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

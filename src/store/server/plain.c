@@ -198,14 +198,26 @@ static bool take_connection(struct plain_pool *pool, struct mono_time deadline, 
     return true;
 }
 
+/* Closes the connection that was idle for longest, if that was too long: a burst of requests does
+ * not keep descriptors forever. */
+static void close_stale_locked(struct plain_pool *pool, struct mono_time now)
+{
+    struct idle_connection *idle = pool->shared.idle;
+    if (pool->shared.idle_count == 0 || mono_since(now, idle[0].since).us < PLAIN_IDLE_MAX.us)
+        return;
+    close(idle[0].fd);
+    memmove(idle, idle + 1, --pool->shared.idle_count * sizeof idle[0]);
+}
+
 /* fd < 0: it has been closed. */
 static void give_connection(struct plain_pool *pool, int fd)
 {
+    struct mono_time now = env_now(pool->env);
     env_mutex_lock(&pool->shared.mutex);
     pool->shared.busy--;
+    close_stale_locked(pool, now);
     if (fd >= 0)
-        pool->shared.idle[pool->shared.idle_count++] =
-            (struct idle_connection){ fd, env_now(pool->env) };
+        pool->shared.idle[pool->shared.idle_count++] = (struct idle_connection){ fd, now };
     env_cond_signal(&pool->shared.freed);
     env_mutex_unlock(&pool->shared.mutex);
 }
