@@ -153,11 +153,11 @@ def run_tokens(place, block):
 
 
 def run_client(place, block):
-    """With the server of the first block, and the token of the second."""
+    """With the token of the block before. Another store: the lease of the first block is still held."""
     shutil.move(os.path.join(place.folder, "token"), os.path.join(place.folder, ".holdfast-token"))
     os.chmod(os.path.join(place.folder, ".holdfast-token"), 0o600)
     place.write("deploy.sh", "#!/bin/sh\necho deployed\n", 0o700)
-    with Server(place, f"holdfast serve --tokens tokens --listen 127.0.0.1:{place.port}"):
+    with Server(place, f"holdfast serve --store sqlite:other.db --tokens tokens --listen 127.0.0.1:{place.port}"):
         done = place.run("\n".join(command for command, _ in typed(block)))
     tell(done.returncode == 0 and "deployed" in done.stdout, "docs/serve.md: the program is a client of the server", done.stdout)
 
