@@ -106,17 +106,6 @@ def check_readme():
     tell(lines >= 40, "a screen of README comes before its first link", f"{lines} lines")
 
 
-def check_sources():
-    """Of docs/comparison.md: what is cited is listed, what is listed is cited, and each has an address."""
-    with open(os.path.join(ROOT, "docs", "comparison.md"), encoding="utf-8") as file:
-        text, _, sources = file.read().partition("\n## Sources\n")
-    cited = set(re.findall(r"\[(\d+)\]", text))
-    listed = set(re.findall(r"^(\d+)\. .*<(https://\S+)>$", sources, re.M))
-    linked = set(re.findall(r"^\[(\d+)\]: (https://\S+)$", sources, re.M))
-    tell(linked == listed and cited == {number for number, _address in listed},
-         "every source of docs/comparison.md is listed with its address, and cited", str(sorted(linked ^ listed) or ""))
-
-
 def main():
     site = load_site()
     folder = tempfile.mkdtemp(prefix="holdfast-site-")
@@ -125,7 +114,6 @@ def main():
         check_the_checker(site, os.path.join(folder, "checker"))
         check_site(site, os.path.join(folder, "site"))
         check_markdown(site)
-        check_sources()
         check_readme()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
