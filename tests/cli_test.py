@@ -938,6 +938,44 @@ def _(s):
             true(b"read back" in done.stderr, done.stderr)
 
 
+@it("-v shows events and requests that fail, -vv every request; --log writes them with their time", LOCAL)
+def _(s):
+    said = s.run("-v", "run", "job", "--", "true", expect=None).stderr.decode()
+    true(re.fullmatch(r"(holdfast: [^\n]*\n)+", said), said)
+    true("granted named:job, token " in said and "released named:job" in said and "-> OK" not in said, said)
+    true(" -> OK" in s.run("-vv", "run", "job", "--", "true", expect=None).stderr.decode(), "every request")
+    s.put("k", b"1")
+    said = s.run("-v", "store", "put", "--if-absent", "k", "-", expect=code(s, "CONFLICT")).stderr.decode()
+    true("put k if-absent -> CONFLICT" in said or "put_file k if-absent -> CONFLICT" in said, said)
+    for line in s.run("--log", "json", "run", "job", "--", "true", expect=None).stderr.splitlines():
+        equal(json_kit.fit("log", line), None)
+    equal(s.run("--log", "json:log", "store", "put", "--if-absent", "k", "-", expect=code(s, "CONFLICT")).stdout, b"")
+    lines = [json.loads(line) for line in s.read("log").splitlines()]
+    equal([line["event"] for line in lines], ["request", "error"])
+    equal([json_kit.fit("log", line) for line in s.read("log").splitlines()], [None, None])
+    s.env["HOLDFAST_LOG"] = "text:log.txt"
+    s.run("-vv", "store", "get", "k")
+    s.run("store", "get", "k")  # a log without a level has only what fails
+    lines = s.read("log.txt").decode().splitlines()
+    true(len(lines) == 2 and all(re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z holdfast\[\d+\]: get", at) for at in lines), lines)
+    for given, piece in (("xml", "is not a form of the log"), ("json:", "the name of the file is missing"),
+                         ("text:missing/folder", "cannot open 'missing/folder'")):
+        text = s.run("--log", given, "store", "ls", expect=None).stderr.decode()
+        true(piece in text, text)
+
+
+@it("--color decides about bold titles, then HOLDFAST_COLOR, then NO_COLOR, and without them the terminal")
+def _(s):
+    def bold(*args, **env):
+        return b"\033[" in subprocess.run([PROGRAM, *args, "help"], cwd=s.path, env={**s.env, "TERM": "xterm", **env},
+                                          capture_output=True, check=True).stdout
+
+    equal((bold(), bold("--color", "always"), bold("--color=auto")), (False, True, False))
+    equal((bold(HOLDFAST_COLOR="always"), bold("--color", "never", HOLDFAST_COLOR="always")), (True, False))
+    equal((bold("--color", "always", NO_COLOR="1"), bold(HOLDFAST_COLOR="always", NO_COLOR="1")), (True, True))
+    fails(s, "INVALID", "--color", "red", "help")
+
+
 @it("neither errors nor traces pass on what a server sends to the terminal, or a secret")
 def _(s):
     with Fake(s) as fake:

@@ -55,6 +55,24 @@ def _(s):
     true("there is no [store pord]" in text and "config show" in text, text)
 
 
+@it("the log and colors are set by an option, a variable or the file, in this order")
+def _(s):
+    configure(s, "[defaults]\nverbose = 2\nlog = text:HERE/log\ncolor = never\n")
+    s.run("store", "put", "-q", "k", "-", stdin=b"1")
+    true(b"k -> OK" in s.read("log"), s.read("log"))
+    shown = {line["setting"]: (line["value"], line["origin"].rpartition("/")[2]) for line in s.lines("config", "show")}
+    equal((shown["verbose"], shown["color"]), (("2", "holdfast.conf:2"), ("never", "holdfast.conf:4")))
+    s.env["HOLDFAST_VERBOSE"] = "0"
+    s.env["HOLDFAST_LOG"] = f"json:{s.path}/other"
+    s.run("store", "ls")
+    equal(s.read("other"), b"")
+    shown = {line["setting"]: line["origin"] for line in s.lines("config", "show")}
+    equal((shown["verbose"], shown["log"]), ("HOLDFAST_VERBOSE", "HOLDFAST_LOG"))
+    for name, value in (("verbose", "3"), ("log", "xml"), ("color", "red")):
+        configure(s, f"[defaults]\n{name} = {value}\n")
+        true(f"holdfast.conf:2: {name}: " in fails(s, "INVALID", "store", "ls"), name)
+
+
 @it("an option comes before the environment, that before the profile, and that before the defaults")
 def _(s):
     text = STORES + "[defaults]\nstore = prod\nns = team\nttl = 7m\nwait = 50ms\n[profile ci]\nstore = test\nttl = 9m\n"

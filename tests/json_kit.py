@@ -3,7 +3,8 @@
 docs/json/<command>.json, which describes one line. The scripts that run the program call
 check() for every run, so each case tests this too.
 
-The schemas of stderr with --json are error.json, warning.json and trace.json, for all commands.
+The schemas of stderr with --json are error.json, warning.json, trace.json and log.json, for all
+commands.
 """
 
 import functools
@@ -15,7 +16,7 @@ import subprocess
 import jsonschema
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "json")
-OF_STDERR = ("error", "warning", "trace")
+OF_STDERR = ("error", "warning", "trace", "log")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 # Their stdout may be the bytes of an object, a help page, or the output of another program.

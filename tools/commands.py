@@ -35,7 +35,7 @@ FLAG is one of only_reads, ends_in_order, no_config, or what main opens before i
 An ATTRIBUTE is the type of the value (count, limit, size, span, wait, exit_code; default:
 text), what a shell
 completes (see COMPLETIONS), all values as one|two, `required`, `many` (may be given more than
-once), or `choice N`: options with the same number exclude each other.
+once; a flag is then counted), or `choice N`: options with the same number exclude each other.
 """
 
 import os
@@ -214,7 +214,7 @@ def option_in_c(item):
             raise Fault(item, "a second %s: '%s'" % (field, attribute))
     if value:
         row.setdefault("type", "OPTION_TEXT")
-    elif {"type", "completion", "values", "many"} & set(row):
+    elif {"type", "completion", "values"} & set(row):
         raise Fault(item, "--%s has no value" % name)
     return name, letter, row.get("choice"), fields(**row)
 

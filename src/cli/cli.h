@@ -161,6 +161,16 @@ struct option_value {
 
 struct config;
 
+/* Where the log goes, and what it contains (log.h). */
+struct cli_log {
+    int fd;
+    bool is_file;    /* not stderr */
+    bool json;       /* JSON lines */
+    bool structured; /* by --log: every line has its time */
+    bool trace;      /* every request */
+    unsigned level;  /* 1: events, and requests that fail; 2: also every request */
+};
+
 struct cli {
     struct env *env;
     struct mono_time begun; /* when the program started */
@@ -183,6 +193,7 @@ struct cli {
     bool passes_on;      /* exit with the wait status of another program: */
     int wait_status;
     struct output out;
+    struct cli_log log;
     struct hf_store *handle;    /* the store given by --store, once opened */
     struct hf_client *client;   /* a client on that store, once connected */
     struct hf_compact *compact; /* the partition given by --partition, once opened */

@@ -4,8 +4,8 @@
  * a client on it. */
 #include "cli/config/config.h"
 #include "cli/lock/lock.h"
+#include "cli/log.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -53,6 +53,8 @@ enum hf_status cli_find_store(struct cli *cli, struct view *url)
 
 void cli_warn(struct cli *cli, const char *sentence)
 {
+    log_message(cli, "warning", HF_OK, view_of(cli->command ? cli->command->path : ""),
+                view_of(sentence));
     if (cli->json)
         write_error_line(json_pack("{s:s}", "warning", sentence));
     else
@@ -67,36 +69,6 @@ static void warn_once(void *argument, const char *sentence)
         return;
     told = true;
     cli_warn(argument, sentence);
-}
-
-/* Appends the numbers of bytes sent and received; nothing if both are 0. */
-static void append_bytes(struct buffer *to, const struct hf_store_request *request)
-{
-    uint64_t bytes = request->sent_bytes + request->received_bytes;
-    if (bytes > 0)
-        buffer_print(to, "%" PRIu64, bytes);
-}
-
-static const struct field request_record[] = REQUEST_RECORD;
-
-/* The option --trace: one line on stderr per store call. Each line is a single write, because other
- * threads write theirs at the same time. Keys, ETags and server messages may contain any byte, so
- * control bytes are escaped. */
-static void trace_request(void *argument, const struct hf_store_request *request)
-{
-    struct cli *cli = argument;
-    struct buffer line = BUFFER_INIT(8 * KIB);
-    atomic_fetch_add(&cli->requests, 1);
-    if (!cli_given(cli, "trace"))
-        return;
-    if (cli->json) {
-        write_error_line(record_json(request_record, request));
-        return;
-    }
-    record_append(&line, /* raw */ false, request_record, request, REQUEST_TEXT);
-    const char *text = buffer_text(&line);
-    fprintf(stderr, "holdfast: %s\n", text ? text : hf_store_call_name(request->call));
-    buffer_release(&line);
 }
 
 /* If the user has named no store and the local store does not exist, the likely cause is that
@@ -124,7 +96,7 @@ enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, 
         return cli->error.status;
     options.coordinates = coordinates;
     options.must_exist = must_exist;
-    options.trace = cli->counts_requests || cli_given(cli, "trace") ? trace_request : NULL;
+    options.trace = cli->counts_requests || log_wants_requests(cli) ? log_request : NULL;
     options.trace_argument = cli;
     options.warn = warn_once;
     options.warn_argument = cli;
@@ -168,7 +140,14 @@ enum hf_status cli_connect_another(struct cli *cli, const struct hf_client_optio
                                    struct hf_client **ret_client)
 {
     enum hf_status status = cli->handle ? HF_OK : cli_open_store(cli);
-    return status == HF_OK ? hf_client_open_on(cli->handle, options, ret_client, &cli->error)
+    struct hf_client_options logged = HF_CLIENT_OPTIONS;
+    if (options)
+        logged = *options;
+    if (log_wants_events(cli) && !logged.event) {
+        logged.event = log_event;
+        logged.event_argument = cli;
+    }
+    return status == HF_OK ? hf_client_open_on(cli->handle, &logged, ret_client, &cli->error)
                            : status;
 }
 

@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "cli/log.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -103,6 +104,7 @@ void cli_report(struct cli *cli, struct view about, const struct hf_error *error
         escape_append(&title, about.size ? about : VIEW("''"));
     }
     escape_append(&why, own_words(view_of(error->why), &space));
+    log_message(cli, "error", error->status, buffer_view(&title), buffer_view(&why));
     if (cli->json)
         write_error_line(
             error_as_json(cli, error->status, buffer_view(&why), buffer_view(&title)));
@@ -125,8 +127,18 @@ void cli_end_in_order(struct cli *cli)
                            : "holdfast: stopping; press Ctrl-C again to exit now\n");
 }
 
+/* Help and versions are shown whatever is in the configuration files. */
 static enum hf_status run(struct cli *cli)
 {
+    bool configured = cli->command && !cli->command->no_config && !cli_given(cli, "version") &&
+                      !cli_given(cli, "help");
+    enum hf_status status = configured ? cli_apply_config(cli) : HF_OK;
+    if (status == HF_OK)
+        status = log_color(cli);
+    if (status == HF_OK && configured)
+        status = log_open(cli);
+    if (status != HF_OK)
+        return status;
     if (cli_given(cli, "version"))
         return command_find(VIEW("version"))->run(cli);
     if (cli->command && cli_given(cli, "help"))
@@ -134,9 +146,7 @@ static enum hf_status run(struct cli *cli)
     if (cli->command && cli->command->ends_in_order)
         cli_end_in_order(cli);
     if (cli->command) {
-        enum hf_status status = cli->command->no_config ? HF_OK : cli_apply_config(cli);
-        if (status == HF_OK)
-            status = cli_open(cli);
+        status = cli_open(cli);
         return status == HF_OK ? cli->command->run(cli) : status;
     }
     if (cli->word_count > 0)
@@ -161,6 +171,7 @@ static int finish_run(struct cli *cli, enum hf_status status)
         cli_report(cli, cli_argument(cli, 0), &cli->error);
     cli_disconnect(cli);
     hf_store_close(cli->handle);
+    log_close(cli);
     json_decref(cli->refusal);
     output_release(&cli->out);
     arena_release(&cli->arena);
@@ -186,7 +197,7 @@ int main(int argc, char **argv)
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0)
             (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-    struct cli cli = { .env = env_real(), .arena = ARENA_INIT };
+    struct cli cli = { .env = env_real(), .arena = ARENA_INIT, .log = { .fd = STDERR_FILENO } };
     cli.begun = env_now(cli.env);
     output_init(&cli.out, STDOUT_FILENO);
     interrupt_watch();

@@ -3,6 +3,7 @@
  * options that the command line does not give. */
 #include "cli/config/config.h"
 
+#include "cli/log.h"
 #include "file/bytes.h"
 
 #include <errno.h>
@@ -28,6 +29,9 @@ const struct config_option config_options[] = {
     { "conflict-exit-code", { "run", "acquire", "hold", "key acquire" } },
     { "partition", { "compact" } },
     { "scratch", { "compact", "merge" } },
+    { "verbose", { NULL } }, /* these three are read by log.c */
+    { "log", { NULL } },
+    { "color", { NULL } },
     { NULL, { NULL } },
 };
 
@@ -165,7 +169,8 @@ static enum hf_status check_config_value(struct reading *reading, struct view na
         return view_find(value, ':') < value.size || !is_config_name(value)
                    ? check_config_url(reading, value)
                    : HF_OK;
-    if (cli_parse_value(reading->cli, spec_of_option(option->name), &ignored) == HF_OK)
+    if (cli_parse_value(reading->cli, spec_of_option(option->name), &ignored) == HF_OK &&
+        log_check_value(reading->cli, option->name, value) == HF_OK)
         return HF_OK;
     struct hf_error why = reading->cli->error;
     return mistaken(reading, "%.100s", why.why + strspn(why.why, "-"));

@@ -3,6 +3,7 @@
  * counts. */
 #include "cli/config/config.h"
 
+#include "cli/log.h"
 #include "cli/output/record.h"
 
 #include <stdio.h>
@@ -62,6 +63,28 @@ static void show_store(struct cli *cli)
         show_setting(cli, "store", "sqlite:", "default", from);
 }
 
+/* The options that have a variable, too. */
+static const struct {
+    const char *option, *variable;
+} with_variable[] = {
+    { "verbose", "HOLDFAST_VERBOSE" },
+    { "log", "HOLDFAST_LOG" },
+    { "color", "HOLDFAST_COLOR" },
+};
+
+static void show_option(struct cli *cli, const char *option)
+{
+    const struct config_setting *from = config_default(cli, option);
+    const char *value = NULL, *origin = NULL;
+    for (size_t i = 0; i < sizeof with_variable / sizeof *with_variable; i++)
+        if (strcmp(with_variable[i].option, option) == 0)
+            value = cli_chosen(cli, option, with_variable[i].variable, &origin);
+    if (origin && value)
+        show_setting(cli, option, value, origin, NULL);
+    else if (from)
+        show_setting(cli, option, NULL, NULL, from);
+}
+
 enum hf_status run_config_show(struct cli *cli)
 {
     char name[128];
@@ -70,9 +93,8 @@ enum hf_status run_config_show(struct cli *cli)
         return status;
     show_store(cli);
     for (const struct config_option *at = config_options; at->name; at++) {
-        const struct config_setting *from = config_default(cli, at->name);
-        if (from && strcmp(at->name, "store") != 0)
-            show_setting(cli, at->name, NULL, NULL, from);
+        if (strcmp(at->name, "store") != 0)
+            show_option(cli, at->name);
     }
     for (size_t i = 0; i < cli->config->count; i++) {
         const struct config_setting *at = &cli->config->settings[i];

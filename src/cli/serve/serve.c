@@ -24,8 +24,9 @@ enum hf_status run_serve(struct cli *cli)
 {
     struct program program = { .name = "holdfast-serve", .variable = "HOLDFAST_SERVE" };
     struct view url = { NULL, 0 };
-    if (cli_given(cli, "trace"))
-        return error_set(&cli->error, HF_INVALID, "a server cannot be traced");
+    if (cli_given(cli, "trace") || cli_given(cli, "verbose"))
+        return error_set(&cli->error, HF_INVALID,
+                         "a server cannot be traced; --log-requests logs its requests");
     enum hf_status status = cli_find_store(cli, &url);
     if (status != HF_OK)
         return status;

@@ -8,7 +8,7 @@ enum hf_status run_top(struct cli *cli)
 {
     struct program program = { .name = "holdfast-top", .variable = "HOLDFAST_TOP" };
     struct view url = { NULL, 0 };
-    if (cli->json || cli_given(cli, "trace"))
+    if (cli->json || cli_given(cli, "trace") || cli_given(cli, "verbose"))
         return cli_invalid(cli, "top is for people; for a program, use 'holdfast locks watch "
                                 "--json' and 'holdfast compact status --json'");
     if (option_ms(cli, "interval", INTERVAL_LEAST_MS) < INTERVAL_LEAST_MS)
