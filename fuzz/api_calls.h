@@ -219,6 +219,11 @@
     ROW(hf_store_probe,                                                                        \
         play_status(play, hf_store_probe(STORE(0), play_probe_options(play, 1),                \
                                          REPORT(2, hf_store_probe_report), ERROR(3))))         \
+    ROW(hf_scrub_kind_name, hf_scrub_kind_name((enum hf_scrub_kind)play_byte(play, 0)))        \
+    ROW(hf_scrub_kind_text, hf_scrub_kind_text((enum hf_scrub_kind)play_byte(play, 0)))        \
+    ROW(hf_store_scrub,                                                                        \
+        play_status(play, hf_store_scrub(STORE(0), play_scrub_options(play, 1),                \
+                                         REPORT(2, hf_store_scrub_report), ERROR(3))))         \
     ROW(hf_store_clock_name, hf_store_clock_name((enum hf_store_clock)play_byte(play, 0)))     \
     ROW(hf_store_clock,                                                                        \
         play_status(play,                                                                      \

@@ -133,6 +133,32 @@ const struct hf_store_probe_options *play_probe_options(const struct play *play,
     return PLAY_ROW(rows);
 }
 
+static bool each_scrub_finding(void *argument, const struct hf_scrub_finding *finding)
+{
+    (void)argument;
+    check(finding->key && finding->why && finding->kind < HF_SCRUB_KIND_COUNT);
+    return play_goes_on();
+}
+
+static bool on_scrub(void *argument, const struct hf_store_scrub_report *report)
+{
+    (void)argument;
+    check(report->position_size < sizeof report->position);
+    return play_goes_on();
+}
+
+const struct hf_store_scrub_options *play_scrub_options(const struct play *play, int index)
+{
+    static const struct hf_store_scrub_options rows[] = {
+        { .documents = false },
+        { .documents = true, .finding = each_scrub_finding },
+        { .finding = each_scrub_finding, .progress = on_scrub, .bytes_max = 100 },
+        { .prefix = "default/", .after = "metadata/catalog.json#", .rate_max = UINT64_MAX },
+        { .after = "a", .after_size = 1, .bytes_max = 1, .progress = on_scrub },
+    };
+    return PLAY_ROW(rows);
+}
+
 static bool each_restored(void *argument, const struct hf_store_restored_info *info)
 {
     (void)argument;

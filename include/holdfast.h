@@ -93,6 +93,7 @@
  *     holdfast/merge.h    merging files of records
  *     holdfast/observe.h  lock listings, events, counters
  *     holdfast/reader.h   snapshots of a partition, and its records
+ *     holdfast/scrub.h    damaged objects in a store
  *     holdfast/store.h    objects in a store, the probe, the store's clock, restores
  *     holdfast/sweep.h    removal of expired leases and unused tables */
 #ifndef HOLDFAST_H
@@ -111,6 +112,7 @@
 #include "holdfast/merge.h"
 #include "holdfast/observe.h"
 #include "holdfast/reader.h"
+#include "holdfast/scrub.h"
 #include "holdfast/store.h"
 #include "holdfast/sweep.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* api_store_care_test.c KIND: the promises of holdfast/store.h about copies, clients on a
- * store, the trace, the probe, the clock and restores. KIND is mem or sqlite. */
+ * store, the trace, the probe, the clock and restores, and those of holdfast/scrub.h. KIND is mem
+ * or sqlite. */
 #include "api_store_kit.h"
 
 #include <stdio.h>
@@ -452,10 +453,129 @@ static void an_epoch_is_never_written_lower(void **state)
     hf_client_close(client);
 }
 
+/* ---- scrub --------------------------------------------------------------------------- */
+
+struct scrubbed {
+    enum hf_scrub_kind kind;
+    char key[64];
+    size_t findings, steps;
+    size_t stop_after; /* so many findings or steps */
+};
+
+static bool see_scrub_finding(void *argument, const struct hf_scrub_finding *finding)
+{
+    struct scrubbed *seen = argument;
+    seen->kind = finding->kind;
+    snprintf(seen->key, sizeof seen->key, "%.*s", (int)finding->key_size, finding->key);
+    return ++seen->findings != seen->stop_after;
+}
+
+static bool see_scrub_step(void *argument, const struct hf_store_scrub_report *report)
+{
+    struct scrubbed *seen = argument;
+    (void)report;
+    return ++seen->steps != seen->stop_after;
+}
+
+static void force_object(struct place *place, const char *key, const char *text)
+{
+    struct hf_store_put_options options = HF_STORE_PUT_OPTIONS;
+    options.force = true;
+    OK(hf_store_put(place->store, key, text, strlen(text), &options, NULL, &place->error));
+}
+
+static void a_scrub_reads_everything_and_names_what_is_damaged(void **state)
+{
+    struct place *place = *state;
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    struct hf_store_scrub_report report = HF_STORE_SCRUB_REPORT;
+    struct scrubbed seen = { 0 };
+    options.finding = see_scrub_finding;
+    options.progress = see_scrub_step;
+    options.argument = &seen;
+    OK(hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(report.complete && report.objects == 0);
+    put_object(place, "a", "123");
+    put_object(place, "b", "");
+    OK(hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(report.complete && report.objects == 2 && report.bytes_read == 3);
+    assert_true(report.documents == 0 && report.position_size == 0 && seen.findings == 0);
+    force_object(place, "metadata/catalog.json", "{}");
+    OK(hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(report.damaged == 1 && report.documents == 1 && seen.findings == 1);
+    assert_int_equal(seen.kind, HF_SCRUB_DAMAGED);
+    assert_string_equal(seen.key, "metadata/catalog.json");
+    force_object(place, ".holdfast/later", "{}");
+    OK(hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(report.unknown == 1 && report.damaged == 1);
+    OK(hf_store_scrub(place->store, NULL, NULL, &place->error));
+    assert_string_equal(hf_scrub_kind_name(HF_SCRUB_TOO_NEW), "too-new");
+    assert_string_equal(hf_scrub_kind_text((enum hf_scrub_kind)99), "unknown");
+}
+
+static void a_scrub_that_is_stopped_says_where_it_continues(void **state)
+{
+    struct place *place = *state;
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    struct hf_store_scrub_report report = HF_STORE_SCRUB_REPORT;
+    struct scrubbed seen = { .stop_after = 2 };
+    char after[HF_SCRUB_POSITION_MAX];
+    put_object(place, "a", "1");
+    put_object(place, "b", "2");
+    put_object(place, "c", "3");
+    options.progress = see_scrub_step;
+    options.argument = &seen;
+    IS(HF_CANCELLED, hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(!report.complete && strcmp(report.position, "a") == 0);
+    options.progress = NULL;
+    options.bytes_max = 1;
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(after, report.position, sizeof after);
+        options.after = after;
+        OK(hf_store_scrub(place->store, &options, &report, &place->error));
+        assert_true(!report.complete && report.objects == 1);
+    }
+    assert_string_equal(report.position, "c");
+    options.after = "c";
+    OK(hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(report.complete && report.objects == 0 && report.position_size == 0);
+    options = HF_STORE_SCRUB_OPTIONS;
+    options.prefix = "b";
+    OK(hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(report.complete && report.objects == 1);
+    options.bytes_max = 1;
+    put_object(place, "b", "too large");
+    OK(hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(report.complete && report.objects == 0 && report.skipped == 1);
+}
+
+static void a_finding_can_end_a_scrub(void **state)
+{
+    struct place *place = *state;
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    struct hf_store_scrub_report report = HF_STORE_SCRUB_REPORT;
+    struct scrubbed seen = { .stop_after = 1 };
+    force_object(place, ".holdfast/later", "");
+    force_object(place, "metadata/later", "");
+    options.finding = see_scrub_finding;
+    options.argument = &seen;
+    OK(hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(report.unknown == 1 && !report.complete);
+    options.after = report.position;
+    options.after_size = HF_SCRUB_POSITION_MAX * 2;
+    char long_position[HF_SCRUB_POSITION_MAX * 2];
+    memset(long_position, 'x', sizeof long_position);
+    options.after = long_position;
+    IS(HF_INVALID, hf_store_scrub(place->store, &options, &report, &place->error));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         CASE(an_object_is_copied_and_left_alone_when_it_is_equal),
+        CASE(a_scrub_reads_everything_and_names_what_is_damaged),
+        CASE(a_scrub_that_is_stopped_says_where_it_continues),
+        CASE(a_finding_can_end_a_scrub),
         CASE(a_copy_that_makes_no_sense_is_refused),
         CASE(all_objects_of_a_prefix_go_to_another_store),
         CASE(a_copy_that_is_stopped_goes_on_with_the_next_call),

@@ -50,7 +50,7 @@ WORK = [
 ]
 OBJECTS = ["store ls", "store get o", "store put o file", "store rm o", "store cp o p", "store mv o p",
            "store sync STORE dir:elsewhere", "clock",
-           "store probe"]
+           "store probe", "store scrub"]
 NO_STORE = ["help", "version", "merge", "config check", "config show"] + \
     [f"completion {what}" for what in ("bash", "zsh", "fish", "words")]
 

@@ -97,7 +97,7 @@ READING = [line.split() for line in (
     "read k", "namespace show n", "clock", "key get k", "key show k", "key ls", "key watch k", "txn ls",
     "txn show 0123456789abcdef0123456789abcdef", "compact plan", "compact status", "compact ls",
     "compact fsck", "index get i k", "index query i", "index export i -o f", "index count i", "index status i",
-    "elect ls crew", "elect rank crew 1", "sweep status", "store cp k l", "store cp -r a b")]
+    "elect ls crew", "elect rank crew 1", "sweep status", "store cp k l", "store cp -r a b", "store scrub")]
 
 
 @it("a command that only reads makes no store, and names the path where there is none")
@@ -364,7 +364,7 @@ class Hung:
 IN_ORDER = ("compact run", "compact watch", "compact ingest", "index put", "index compile", "elect join",
             "sweep")
 HUNG = [line.split() for line in (
-    "store ls", "store get k", "store put k f", "store rm k", "store cp k l", "store probe", "locks ls",
+    "store ls", "store get k", "store put k f", "store rm k", "store cp k l", "store probe", "store scrub", "locks ls",
     "locks show x", "locks watch", "locks timeline x", "locks break x --reason r", "acquire x", "acquire --no-wait x", "hold x",
     "renew 1:00-1:default/meta/x.json", "release 1:00-1:default/meta/x.json", "write o f --lock x", "read o",
     "namespace create n --placement pages:4", "namespace show n", "store restored", "store repair epoch", "clock", "key acquire k", "key update k --take", "key get k",

@@ -261,7 +261,7 @@ COMPACT = ["compact status", "compact status --json", "compact ls --all", "compa
 INDEX = ["index status domains", "index get domains a.org", "index query domains",
          "index count domains", "index put domains d=c.org owner=eve",
          "index compile --wait 0 domains", "index export domains -o exported.csv"]
-OTHERS = ["store probe", "store ls -r", "store restored --yes", "elect ls builders",
+OTHERS = ["store probe", "store scrub", "store ls -r", "store restored --yes", "elect ls builders",
           "elect rank builders 0", "clock", "acquire --no-wait fresh", "locks ls"]
 KINDS = [
     ("the format document", r"\.holdfast/format\.json", OTHERS + LOCKS[:4]),

@@ -78,7 +78,7 @@ static size_t count_calls(const struct listing *listing, const char *path)
 }
 
 /* Headers whose calls are listed by the test of another header. */
-static const char *const beside[] = { "adopt.h", "drop.h", "fsck.h", "reader.h" };
+static const char *const beside[] = { "adopt.h", "drop.h", "fsck.h", "reader.h", "scrub.h" };
 
 static bool has_own_test(const char *header)
 {

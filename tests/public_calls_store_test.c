@@ -152,6 +152,12 @@ static int store_probe(const struct good *good, int argument, struct hf_error *e
     return argument > 0 ? -1 : (int)hf_store_probe(NULL, NULL, NULL, error);
 }
 
+static int store_scrub(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_store_scrub(NULL, NULL, NULL, error);
+}
+
 static int store_clock(const struct good *good, int argument, struct hf_error *error)
 {
     struct hf_store_clock_report report = HF_STORE_CLOCK_REPORT;
@@ -207,6 +213,7 @@ static const struct public_call_row calls[] = {
     { "hf_store_copy", store_copy },
     { "hf_store_copy_all", copy_all },
     { "hf_store_probe", store_probe },
+    { "hf_store_scrub", store_scrub },
     { "hf_store_clock", store_clock },
     { "hf_store_restored", restored },
     { "hf_store_repair_epoch", repair_epoch },
@@ -216,8 +223,8 @@ static const struct public_call_row calls[] = {
 
 /* Those that give no status, or take no pointer. */
 static const char *const others[] = {
-    "hf_store_is_url", "hf_store_call_name", "hf_store_close",
-    "hf_client_store", "hf_finding_name",    "hf_store_clock_name",
+    "hf_store_is_url", "hf_store_call_name",  "hf_store_close",     "hf_client_store",
+    "hf_finding_name", "hf_store_clock_name", "hf_scrub_kind_name", "hf_scrub_kind_text",
 };
 
 static void null_for_any_pointer_of_any_call_is_invalid_and_says_which(void **state)
@@ -259,7 +266,7 @@ static void no_bytes_may_be_at_null(void **state)
 static void no_call_of_the_header_is_left_out_here(void **state)
 {
     (void)state;
-    assert_calls_listed("store", calls, sizeof calls / sizeof *calls, others,
+    assert_calls_listed("{scrub,store}", calls, sizeof calls / sizeof *calls, others,
                         sizeof others / sizeof *others);
 }
 

@@ -86,6 +86,15 @@ def _(s):
     true(token(s, "job") > int(lease.split(":")[0]), "the token rises")
 
 
+@it("a scrub finds nothing in a store that is in order, and names what is damaged", LOCAL)
+def _(s):
+    s.run("acquire", "job")
+    true("0 damaged" in walk(s, "Find damage before it is needed"), "nothing is found")
+    s.put("default/meta/job.json", s.get("default/meta/job.json").replace(b"named:job", b"named:jog"))
+    text = s.run("store", "scrub", expect=88).stdout.decode()
+    true("damaged     default/meta/job.json" in text, text)
+
+
 @it("one epoch document is enough; with both damaged nothing is granted until they are repaired", LOCAL)
 def _(s):
     last = token(s, "job")

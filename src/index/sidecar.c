@@ -22,7 +22,7 @@ static void name_sidecar(const struct index *index, struct shard_id shard,
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-static enum hf_status parse_sidecar(struct sidecar *sidecar, struct hf_error *error)
+enum hf_status sidecar_parse(struct sidecar *sidecar, struct hf_error *error)
 {
     struct view text = buffer_view(&sidecar->text);
     struct shard_head *head = &sidecar->head;
@@ -57,7 +57,7 @@ enum hf_status sidecar_read(struct index *index, struct shard_id shard,
     if (status == HF_OK) {
         sidecar.exists = true;
         sidecar.etag = get.info.etag;
-        status = parse_sidecar(&sidecar, error);
+        status = sidecar_parse(&sidecar, error);
     } else if (status == HF_INVALID) {
         status = error_set(error, HF_CORRUPT, "it is too large for a sidecar");
     }

@@ -21,6 +21,9 @@ struct sidecar {
 
 void sidecar_release(struct sidecar *sidecar);
 
+/* Parses `text`, and checks every byte. CORRUPT, UNSUPPORTED. Pure. */
+enum hf_status sidecar_parse(struct sidecar *sidecar, struct hf_error *error);
+
 /* Reads the sidecar of a shard, which may not exist. `known` may be NULL: NOT_MODIFIED if the
  * sidecar still has this ETag. CORRUPT, UNSUPPORTED: the error names the object. */
 enum hf_status sidecar_read(struct index *index, struct shard_id shard,

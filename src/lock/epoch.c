@@ -193,6 +193,16 @@ static enum hf_status epoch_decode(struct view bytes, struct mono_time arrived,
     return status;
 }
 
+enum hf_status epoch_check_text(struct view bytes, struct hf_error *error)
+{
+    void *body = NULL;
+    enum hf_status status =
+        epoch_decode(bytes, (struct mono_time){ 0 }, /* previous */ NULL, &body, error);
+    if (status == HF_OK)
+        epoch_body_free(body);
+    return status;
+}
+
 static void write_longest(const struct epoch_body *body, struct buffer *text)
 {
     char until[STAMP_TEXT_MAX];

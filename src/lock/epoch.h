@@ -28,6 +28,9 @@ struct epoch_ref {
 /* The epoch of these tables' namespace. */
 struct epoch_ref epoch_of_tables(const struct table_space *space, struct mono_time deadline);
 
+/* Whether the bytes are an epoch document or its copy: CORRUPT, or UNSUPPORTED. Pure. */
+enum hf_status epoch_check_text(struct view bytes, struct hf_error *error);
+
 /* The current epoch, from the document or, if that is lost, from its copy. NOT_FOUND: both are
  * absent. CORRUPT: neither can be read. If the document is intact, this takes one get. */
 enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time deadline,

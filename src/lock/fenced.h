@@ -26,6 +26,11 @@ void fence_cache_init(struct fence_cache *cache, struct env *env);
 /* No write may be in progress. */
 void fence_cache_release(struct fence_cache *cache);
 
+/* Whether `name` is the name of a body of the object `key`. A fence that was copied to another key
+ * names a body of the original object, which must be neither read nor deleted through the copy. */
+bool fenced_is_body_of(struct view key, struct view name);
+enum hf_status fenced_strange_body(struct hf_error *error);
+
 /* Like hf_fenced_put. */
 enum hf_status fenced_write(struct hf_lock *lock, struct view key, struct view bytes,
                             struct hf_error *error);

@@ -4,15 +4,11 @@
 #define LOCK_FENCED_INSIDE_H
 
 #include "lock/client_inside.h"
+#include "lock/fenced.h"
 
 /* INVALID unless a user's object can have this key, and the key leaves room for body names. */
 enum hf_status fenced_check_key(const struct hf_client *client, struct view key,
                                 struct hf_error *error);
-
-/* Whether `name` is the name of a body of the object `key`. A fence that was copied to another key
- * names a body of the original object, which must be neither read nor deleted through the copy. */
-bool fenced_is_body_of(struct view key, struct view name);
-enum hf_status fenced_strange_body(struct hf_error *error);
 
 /* Hashes the first `size` bytes, in pieces. CORRUPT if the file is shorter. */
 enum hf_status fenced_hash_file(int fd, uint64_t size, uint64_t *ret_xxh3,

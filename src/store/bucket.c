@@ -146,6 +146,15 @@ static enum hf_status decode_format(struct format *format, struct hf_error *erro
                      LAYOUT_BUCKET_KEY, why);
 }
 
+enum hf_status bucket_check_text(struct view text, struct hf_error *error)
+{
+    struct format format = { .text = BUFFER_INIT(FORMAT_BYTES_MAX) };
+    enum hf_status status = buffer_append(&format.text, text) ? decode_format(&format, error)
+                                                              : error_no_memory(error);
+    buffer_release(&format.text);
+    return status;
+}
+
 enum hf_status bucket_read_format(struct store *store, bool provisional, struct format *format,
                                   struct hf_error *error)
 {

@@ -52,6 +52,9 @@ enum bucket_use {
  * (probe_turn.h), the probe, and a put that saves the verdict. */
 enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_error *error);
 
+/* Whether the text is a format document that this version knows: CORRUPT, UNSUPPORTED. Pure. */
+enum hf_status bucket_check_text(struct view text, struct hf_error *error);
+
 /* Probes now, even if there is a verdict. With `keep`, the verdict is written to the bucket, even
  * if it is a refusal. */
 enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report *ret_report,

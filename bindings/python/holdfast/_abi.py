@@ -215,6 +215,12 @@ HF_TXN_PENDING = 1
 HF_TXN_COMMIT = 2
 HF_TXN_ROLLBACK = 3
 HF_TXN_STATE_COUNT = 4
+HF_SCRUB_DAMAGED = 0
+HF_SCRUB_MISSING = 1
+HF_SCRUB_UNREADABLE = 2
+HF_SCRUB_TOO_NEW = 3
+HF_SCRUB_UNKNOWN = 4
+HF_SCRUB_KIND_COUNT = 5
 HF_SWEEP_STOP_DONE = 0
 HF_SWEEP_STOP_ACTIVITY = 1
 HF_SWEEP_STOP_PEERS = 2
@@ -250,6 +256,7 @@ HF_MERGE_THREADS_MAX = 64
 HF_NAME_MAX = 128
 HF_NO_SLACK = -1
 HF_SCOPE_TEXT_MAX = 1088
+HF_SCRUB_POSITION_MAX = 2050
 HF_STORE_CLOCK_ID_MAX = 65
 HF_STORE_CLOCK_SAMPLES = 16
 HF_STORE_URL_MAX = 2049
@@ -707,6 +714,18 @@ class hf_txn_info(Struct):
     pass
 
 
+class hf_scrub_finding(Struct):
+    pass
+
+
+class hf_store_scrub_report(Struct):
+    pass
+
+
+class hf_store_scrub_options(Struct):
+    pass
+
+
 class hf_sweep_report(Struct):
     pass
 
@@ -765,6 +784,8 @@ hf_store_probe_options_each = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_findi
 hf_store_restored_options_each = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_restored_info))
 hf_each_damaged = CFUNCTYPE(None, c_void_p, c_char_p, POINTER(hf_error))
 hf_list_options_proceed = CFUNCTYPE(c_bool, c_void_p)
+hf_store_scrub_options_finding = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_scrub_finding))
+hf_store_scrub_options_progress = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_scrub_report))
 hf_sweep_options_progress = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_sweep_report))
 hf_sweep_options_failed = CFUNCTYPE(None, c_void_p, c_char_p, POINTER(hf_error))
 hf_sweeper_options_ran = CFUNCTYPE(None, c_void_p, POINTER(hf_sweep_report))
@@ -1157,6 +1178,19 @@ hf_txn_info._fields_ = [("struct_size", c_size_t), ("id", c_char_p), ("state", c
         ("holder", c_char_p), ("open", c_bool), ("applied", c_bool), ("marked", c_bool),
         ("began_at_ms", c_int64), ("decided_at_ms", c_int64), ("keys", POINTER(c_char_p)),
         ("key_count", c_size_t)]
+hf_scrub_finding._fields_ = [("struct_size", c_size_t), ("kind", c_int), ("key", c_char_p),
+        ("key_size", c_size_t), ("why", c_char_p)]
+hf_store_scrub_report._fields_ = [("struct_size", c_size_t), ("objects", c_uint64),
+        ("documents", c_uint64), ("unsealed", c_uint64), ("checked", c_uint64),
+        ("skipped", c_uint64), ("bytes_read", c_uint64), ("damaged", c_uint64),
+        ("missing", c_uint64), ("unreadable", c_uint64), ("too_new", c_uint64),
+        ("unknown", c_uint64), ("complete", c_bool), ("position", c_char * 2050),
+        ("position_size", c_size_t)]
+hf_store_scrub_options._fields_ = [("struct_size", c_size_t), ("prefix", c_char_p),
+        ("prefix_size", c_size_t), ("after", c_char_p), ("after_size", c_size_t),
+        ("documents", c_bool), ("rate_max", c_uint64), ("bytes_max", c_uint64),
+        ("finding", hf_store_scrub_options_finding), ("progress", hf_store_scrub_options_progress),
+        ("argument", c_void_p)]
 hf_sweep_report._fields_ = [("struct_size", c_size_t), ("runs", c_uint64),
         ("namespaces", c_uint64), ("ops", c_uint64), ("leases_cleared", c_uint64),
         ("stages_settled", c_uint64), ("rolled_back", c_uint64), ("markers_deleted", c_uint64),
@@ -1477,6 +1511,10 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "hf_txn_show": (c_int, c_void_p, c_char_p, hf_each_txn, c_void_p, POINTER(hf_error)),
     "hf_txns_list": (c_int, c_void_p, c_int, POINTER(hf_list_options), hf_each_txn, c_void_p,
         POINTER(hf_error)),
+    "hf_scrub_kind_name": (c_char_p, c_int),
+    "hf_scrub_kind_text": (c_char_p, c_int),
+    "hf_store_scrub": (c_int, c_void_p, POINTER(hf_store_scrub_options),
+        POINTER(hf_store_scrub_report), POINTER(hf_error)),
     "hf_sweep_stop_name": (c_char_p, c_int),
     "hf_sweep_stop_text": (c_char_p, c_int),
     "hf_sweep": (c_int, c_void_p, POINTER(hf_sweep_options), POINTER(hf_sweep_report),

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scrub.c: goes through a store in the order of its keys, examines each object, and reports what it
+ * has found twice. It remembers the position, so that another scrub can continue there. */
+#include "scrub/scrub.h"
+
+#include "base/check.h"
+#include "compact/catalog/chunk_object.h"
+#include "lock/fence.h"
+#include "scrub/scrub_inside.h"
+#include "store/retry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_TRIES 4
+#define RETRY_WAIT SPAN_MS(100)
+
+/* An object that is replaced each time is in use by somebody who would notice the damage. */
+#define EXAMINE_TRIES 4
+
+/* The memory of a longer document is given back. */
+#define TEXT_KEPT_MAX ((size_t)4 * 1024 * 1024)
+
+/* Separates the key of a catalog from that of a chunk in a position. */
+#define INSIDE '#'
+
+/* ---- Findings ------------------------------------------------------------------------ */
+
+static void report_scrub_fault(struct scrub *scrub, struct view key, const struct fault *fault)
+{
+    struct hf_store_scrub_report *report = scrub->report;
+    uint64_t *const counts[HF_SCRUB_KIND_COUNT] = {
+        [HF_SCRUB_DAMAGED] = &report->damaged,       [HF_SCRUB_MISSING] = &report->missing,
+        [HF_SCRUB_UNREADABLE] = &report->unreadable, [HF_SCRUB_TOO_NEW] = &report->too_new,
+        [HF_SCRUB_UNKNOWN] = &report->unknown,
+    };
+    ++*counts[fault->kind];
+    if (scrub->options->tell)
+        scrub->told_to_stop =
+            !scrub->options->tell(scrub->options->argument, fault->kind,
+                                  fault->key[0] ? view_of(fault->key) : key, fault->why);
+}
+
+/* Whether two examinations have found the same in the same version of a document. */
+static bool is_same_fault(const struct fault *a, const struct fault *b)
+{
+    return a->found && b->found && a->kind == b->kind && strcmp(a->key, b->key) == 0 &&
+           view_equal(etag_view(&a->version), etag_view(&b->version));
+}
+
+/* ---- One object ---------------------------------------------------------------------- */
+
+/* Examines an object until two examinations agree, or it is found to be right. */
+static enum hf_status examine_twice(struct scrub *scrub, enum scrub_class class,
+                                    struct view key, struct hf_error *error)
+{
+    struct fault before = { .found = false }, fault;
+    struct hf_store_scrub_report counted = *scrub->report;
+    for (int i = 0; i < EXAMINE_TRIES; i++) {
+        scrub->report->documents = counted.documents; /* count it once */
+        scrub->report->checked = counted.checked;
+        scrub->report->unsealed = counted.unsealed;
+        scrub->report->objects = counted.objects;
+        scrub->report->skipped = counted.skipped;
+        enum hf_status status = scrub_examine(scrub, class, key, &fault, error);
+        if (status != HF_OK || (!fault.found && !fault.busy))
+            return status;
+        if (is_same_fault(&before, &fault)) {
+            report_scrub_fault(scrub, key, &fault);
+            return HF_OK;
+        }
+        before = fault;
+    }
+    return HF_OK;
+}
+
+/* ---- Chunks of a catalog ------------------------------------------------------------- */
+
+static int compare_chunks(const void *a, const void *b)
+{
+    const struct chunk *const *one = a, *const *two = b;
+    return view_compare((*one)->key, (*two)->key);
+}
+
+/* Reads a catalog; *ret_catalog is NULL if that is not possible, which was reported before. */
+static enum hf_status load_catalog(struct scrub *scrub, struct view key,
+                                   struct catalog **ret_catalog, struct hf_error *error)
+{
+    struct object_info info;
+    struct hf_error why;
+    *ret_catalog = NULL;
+    enum hf_status status = scrub_get(scrub, key, CATALOG_BYTES_READ_MAX, &info, &why);
+    if (status == HF_CANCELLED) {
+        *error = why;
+        return status;
+    }
+    if (status == HF_OK)
+        (void)catalog_decode(buffer_view(&scrub->text), env_now(scrub->env), NULL, ret_catalog,
+                             &why);
+    return HF_OK;
+}
+
+/* Whether the catalog still lists the chunk as live, with this checksum. */
+static enum hf_status is_still_live(struct scrub *scrub, struct view catalog_key,
+                                    const struct chunk *chunk, bool *ret_live,
+                                    struct hf_error *error)
+{
+    struct catalog *catalog;
+    enum hf_status status = load_catalog(scrub, catalog_key, &catalog, error);
+    *ret_live = false;
+    for (size_t i = 0; catalog && i < catalog->live_count; i++) {
+        const struct chunk *live = &catalog->live[i];
+        if (view_equal(live->key, chunk->key) && live->crc32c == chunk->crc32c &&
+            live->size == chunk->size)
+            *ret_live = true;
+    }
+    if (catalog)
+        catalog_free(catalog);
+    return status;
+}
+
+static enum hf_status visit_chunk(struct scrub *scrub, struct view catalog_key,
+                                  const struct chunk *chunk, struct hf_error *error)
+{
+    struct fault fault;
+    bool live = false;
+    if (scrub_skips(scrub, chunk->size))
+        return HF_OK;
+    scrub->report->objects++;
+    scrub->report->checked++;
+    enum hf_status status = scrub_chunk(scrub, chunk, &fault, error);
+    if (status == HF_OK && fault.found)
+        status = scrub_chunk(scrub, chunk, &fault, error);
+    if (status == HF_OK && fault.found)
+        status = is_still_live(scrub, catalog_key, chunk, &live, error);
+    if (status == HF_OK && live)
+        report_scrub_fault(scrub, chunk->key, &fault);
+    return status;
+}
+
+/* A position: after an object or, if `inside` is not NULL, within a catalog after this chunk. */
+static void note_position(struct scrub *scrub, struct view key, const struct view *inside)
+{
+    struct hf_store_scrub_report *report = scrub->report;
+    size_t size = key.size;
+    check(key.size + (inside ? inside->size : 0) + 1 < sizeof report->position);
+    memcpy(report->position, key.data, key.size);
+    if (inside) {
+        report->position[size++] = INSIDE;
+        memcpy(report->position + size, inside->data, inside->size);
+        size += inside->size;
+    }
+    report->position[size] = '\0';
+    report->position_size = size;
+}
+
+static bool slice_is_done(const struct scrub *scrub)
+{
+    uint64_t most = scrub->options->bytes_max;
+    return scrub->told_to_stop || (most > 0 && scrub->report->bytes_read >= most);
+}
+
+/* With a limit, an object that could not be read to its end must not stop the next slice. */
+static enum hf_status pass_if_cut_short(struct scrub *scrub, enum hf_status status,
+                                        struct view key, const struct view *inside)
+{
+    if (status == HF_OK || (status == HF_CANCELLED && scrub->options->bytes_max > 0)) {
+        scrub->report->skipped += status != HF_OK;
+        note_position(scrub, key, inside);
+    }
+    return status;
+}
+
+/* The chunks in the order of their keys, after `inside`. However small the slice, it has one of
+ * them, so that the next slice continues further on. */
+static enum hf_status visit_chunks(struct scrub *scrub, struct view key, struct view inside,
+                                   struct hf_error *error)
+{
+    struct catalog *catalog;
+    bool any = false;
+    enum hf_status status = load_catalog(scrub, key, &catalog, error);
+    if (status != HF_OK || !catalog)
+        return status;
+    const struct chunk **sorted = calloc(catalog->live_count + 1, sizeof *sorted);
+    if (!sorted) {
+        catalog_free(catalog);
+        return error_no_memory(error);
+    }
+    for (size_t i = 0; i < catalog->live_count; i++)
+        sorted[i] = &catalog->live[i];
+    qsort(sorted, catalog->live_count, sizeof *sorted, compare_chunks);
+    for (size_t i = 0; i < catalog->live_count && status == HF_OK; i++) {
+        if (view_compare(sorted[i]->key, inside) <= 0)
+            continue;
+        if (any && slice_is_done(scrub))
+            break;
+        any = true;
+        status = visit_chunk(scrub, key, sorted[i], error);
+        status = pass_if_cut_short(scrub, status, key, &sorted[i]->key);
+    }
+    free(sorted);
+    catalog_free(catalog);
+    return status;
+}
+
+/* ---- The whole store ----------------------------------------------------------------- */
+
+/* Objects that contain data, not documents. They are read only as far as the options allow. */
+static bool is_data(enum scrub_class class)
+{
+    return class == CLASS_DATA || class == CLASS_SHARD || class == CLASS_OBJECT;
+}
+
+/* Whether an object is left out. Without data, those objects are read that can be fences. */
+static bool is_left_out(struct scrub *scrub, enum scrub_class class,
+                        const struct object_info *info)
+{
+    if (class == CLASS_SKIPPED)
+        return true;
+    if (!is_data(class))
+        return false;
+    if (scrub->options->documents)
+        return class != CLASS_OBJECT || info->size > FENCE_BYTES_MAX;
+    return scrub_skips(scrub, info->size);
+}
+
+static enum hf_status visit_entry(struct scrub *scrub, const struct list_entry *entry,
+                                  struct hf_error *error)
+{
+    enum scrub_class class = scrub_classify(entry->key);
+    enum hf_status status = HF_OK;
+    if (class == CLASS_UNKNOWN) {
+        struct fault fault = { .found = true, .kind = HF_SCRUB_UNKNOWN };
+        report_scrub_fault(scrub, entry->key, &fault);
+    } else if (!is_left_out(scrub, class, &entry->info)) {
+        scrub->report->objects++;
+        status = examine_twice(scrub, class, entry->key, error);
+    }
+    if (status == HF_OK && class == CLASS_CATALOG && !scrub->options->documents) {
+        note_position(scrub, entry->key, &VIEW(""));
+        status = visit_chunks(scrub, entry->key, VIEW(""), error);
+        if (status != HF_OK || slice_is_done(scrub))
+            return status;
+    }
+    return pass_if_cut_short(scrub, status, entry->key, /* inside */ NULL);
+}
+
+static enum hf_status visit_page(struct scrub *scrub, const struct list_call *page,
+                                 struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < page->count && status == HF_OK && !slice_is_done(scrub); i++) {
+        status = visit_entry(scrub, &page->entries[i], error);
+        if (scrub->text.capacity > TEXT_KEPT_MAX)
+            buffer_release(&scrub->text);
+    }
+    return status;
+}
+
+static enum hf_status list_page(struct scrub *scrub, struct view after, struct list_call *page,
+                                struct hf_error *error)
+{
+    struct retry retry = { .store = scrub->store, .pause = RETRY_WAIT, .left = LIST_TRIES - 1 };
+    enum hf_status status;
+    do {
+        *page = (struct list_call){ .prefix = scrub->options->prefix, .after = after };
+        status = store_list(scrub->store, page);
+        if (status != HF_OK)
+            list_release(page);
+    } while (retry_after(&retry, status));
+    if (status != HF_OK)
+        *error = page->error;
+    return status;
+}
+
+/* From the key `after` to the end. */
+static enum hf_status visit_all(struct scrub *scrub, struct view after, struct hf_error *error)
+{
+    char last[KEY_BYTES_MAX];
+    enum hf_status status = HF_OK;
+    bool more = true;
+    check(after.size <= sizeof last);
+    memcpy(last, after.data, after.size);
+    size_t last_size = after.size;
+    while (status == HF_OK && more && !slice_is_done(scrub)) {
+        struct list_call page;
+        status = list_page(scrub, (struct view){ last, last_size }, &page, error);
+        if (status != HF_OK)
+            break;
+        status = visit_page(scrub, &page, error);
+        more = page.more && page.count > 0;
+        if (page.count > 0) {
+            struct view key = page.entries[page.count - 1].key;
+            memcpy(last, key.data, key.size);
+            last_size = key.size;
+        }
+        if (status == HF_OK && !more && !slice_is_done(scrub))
+            scrub->report->complete = true;
+        list_release(&page);
+    }
+    return status;
+}
+
+/* Splits a position within a catalog into the catalog and the chunk. */
+static bool cut_position(struct view *position, struct view *ret_inside)
+{
+    struct view rest = *position, key = view_cut(&rest, INSIDE);
+    if (key.size == position->size || scrub_classify(key) != CLASS_CATALOG)
+        return false;
+    *ret_inside = rest;
+    *position = key;
+    return true;
+}
+
+enum hf_status scrub_run(struct store *store, const struct scrub_options *options,
+                         struct hf_store_scrub_report *ret_report, struct hf_error *error)
+{
+    struct view after = options->after, inside = VIEW("");
+    bool within = cut_position(&after, &inside);
+    struct scrub scrub = { .env = store->env,
+                           .store = store,
+                           .options = options,
+                           .report = ret_report,
+                           .text = BUFFER_INIT(SCRUB_TEXT_MAX) };
+    enum hf_status status = HF_OK;
+    *ret_report = HF_STORE_SCRUB_REPORT;
+    if (after.size > KEY_BYTES_MAX || inside.size > KEY_BYTES_MAX)
+        return error_set(error, HF_INVALID, "the position is too long");
+    if (after.size > 0)
+        note_position(&scrub, after, within ? &inside : NULL);
+    if (within) {
+        status = visit_chunks(&scrub, after, inside, error);
+        if (status == HF_OK && !slice_is_done(&scrub))
+            note_position(&scrub, after, /* inside */ NULL);
+    }
+    if (status == HF_OK)
+        status = visit_all(&scrub, after, error);
+    if (ret_report->complete)
+        note_position(&scrub, VIEW(""), /* inside */ NULL);
+    buffer_release(&scrub.text);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scrub.h: reads a store from its first key to its last, slowly, and reports objects whose bytes
+ * are not those that were written. It changes nothing. README.md has the rules. */
+#ifndef SCRUB_SCRUB_H
+#define SCRUB_SCRUB_H
+
+#include "store/store.h"
+
+struct scrub_options {
+    struct view prefix;
+    struct view after;  /* a position (include/holdfast/scrub.h) */
+    bool documents;     /* nothing else is read */
+    uint64_t rate_max;  /* bytes per second; 0: no limit */
+    uint64_t bytes_max; /* larger objects are skipped; 0: no limit */
+    /* Both may be NULL. `tell` returns false to end the scrub with OK; `go_on`, with CANCELLED. */
+    bool (*tell)(void *argument, enum hf_scrub_kind kind, struct view key, const char *why);
+    bool (*go_on)(void *argument, const struct hf_store_scrub_report *so_far);
+    void *argument;
+};
+
+/* The report is set regardless of the status. With bytes_max, an object that was being read when
+ * `go_on` returned false counts as skipped, so that the next slice continues after it. */
+enum hf_status scrub_run(struct store *store, const struct scrub_options *options,
+                         struct hf_store_scrub_report *ret_report, struct hf_error *error);
+
+#endif

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""scrub_cli_test.py: `store scrub`: it finds each damaged byte, names the object, changes nothing, and is not
+disturbed by writers, signals and limits.
+
+Prints TAP. Scratch folders, and how the program is run in them, are those of cli_test.py.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import sqlite3
+import sys
+import time
+
+import cases
+from cli_test import LOCAL, code, equal, fails, it, objects, true
+
+cases.cases.clear()
+
+LARGE = bytes(range(256)) * 40  # neither a state nor a fenced object has room for it
+
+
+def fill(s):
+    """One object of each kind."""
+    s.run("acquire", "deploy", "--ttl", "1h")
+    s.write("large", LARGE)
+    s.out("key", "update", "--take", "orders/42", "--from", "large")
+    s.out("key", "update", "--take", "orders/43", stdin=b"small")
+    txn = s.out("txn", "begin").decode().strip()
+    s.run("txn", "rollback", txn)
+    lease = s.out("acquire", "state", "--ttl", "1h").decode().strip()
+    s.out("write", "small.txt", "-", "--lock", lease, stdin=b"small")
+    s.out("write", "large.txt", "large", "--lock", lease)
+    s.run("compact", "create", "--format", "usv", "--key", "1", "--time", "2")
+    for i in range(3):
+        s.write(f"part-{i}.usv", b"k%d\x1f2026-02-06T10:00:00Z\n" % i)
+    s.run("compact", "ingest", "-q", *[f"part-{i}.usv" for i in range(3)])
+    for index, more in (("domains", []), ("open", ["--plain"])):
+        s.run("index", "create", index, "--fields", "domain,at", "--key", "domain", "--time", "at", *more)
+        s.out("index", "put", index, "domain=a.com", "at=2026-02-06T10:00:00Z")
+        s.run("index", "compile", index)
+    s.run("sweep", "--once", "-q")
+    s.put("plain.txt", b"not ours")
+
+
+def scrub(s, *more, expect=0):
+    """The findings, as (kind, key), and the totals."""
+    lines = s.lines("store", "scrub", "--rate", "0", *more, expect=expect)
+    return [(line["kind"], line["key"]) for line in lines[:-1]], lines[-1]
+
+
+@it("a store without damage has no findings, and every document is compared", LOCAL)
+def _(s):
+    fill(s)
+    before = s.everything()
+    found, totals = scrub(s)
+    equal(found, [])
+    true(totals["complete"] and "position" not in totals, totals)
+    equal(totals["unsealed"], 0)
+    true(totals["checked"] >= 20, totals)
+    true(totals["documents"] < totals["objects"], totals)
+    text = s.out("store", "scrub").decode()
+    true("0 damaged, 0 missing, 0 unreadable, 0 too new, 0 unknown\n" in text, text)
+    only = scrub(s, "--documents")[1]
+    true(only["objects"] < totals["objects"] and only["documents"] == totals["documents"], (only, totals))
+    equal(s.everything(), before)
+
+
+# Objects without a checksum: their bytes may be anything.
+NO_CHECKSUM = re.compile(r"\.lease-index/|/state/|\.txn-decisions/e/|/inbox/|\.holdfast/sweep/|roster/|plain\.txt"
+                         r"|\.holdfast/sight/|compaction-jobs\.json|indexes/open/shards/d6\.usv")
+
+
+@it("a flipped bit in any object with a checksum is found, and its object is named", LOCAL)
+def _(s):
+    fill(s)
+    keys = [key for key in objects(s, "") if not NO_CHECKSUM.search(key)]
+    true(len(keys) >= 20, keys)
+    for key in keys:
+        good = s.get(key)
+        for at in (len(good) // 2, len(good) - 2):
+            s.put(key, good[:at] + bytes([good[at] ^ 1]) + good[at + 1:])
+            found, totals = scrub(s, expect=None)
+            true(("damaged", key) in found, (key, at, found))
+            s.put(key, good)
+    equal(scrub(s)[0], [])
+
+
+@it("a plain shard whose bytes rot is found, and so is any row of a database", ["sqlite"])
+def _(s):
+    fill(s)
+    for key in ("indexes/open/shards/d6.usv", objects(s, "data/")[0], "small.txt", "default/meta/state.json"):
+        good = s.get(key)
+        for body, wanted in ((good[:9] + bytes([good[9] ^ 4]) + good[10:], [("damaged", key)]), (good, [])):
+            with contextlib.closing(sqlite3.connect(s.file("objects.db"))) as database:
+                database.execute("UPDATE objects SET body = ? WHERE key = ?", (body, key.encode()))
+                database.commit()
+            equal(scrub(s, expect=None)[0], wanted)
+
+
+@it("damage is CORRUPT, in words, and the objects are not changed", LOCAL)
+def _(s):
+    fill(s)
+    s.put("default/meta/deploy.json", s.get("default/meta/deploy.json").replace(b"named:deploy", b"named:deplox"))
+    s.run("store", "rm", "--force", [key for key in objects(s, "large.txt.hf/")][0])
+    before = s.everything()
+    done = s.run("store", "scrub", expect=code(s, "CORRUPT"))
+    text = done.stdout.decode()
+    true("damaged     default/meta/deploy.json: " in text, text)
+    true("its checksum does not match its bytes\n" in text, text)
+    true("missing     large.txt.hf/" in text, text)
+    true("2 objects are damaged, missing or unreadable" in done.stderr.decode(), done.stderr)
+    equal(s.everything(), before)
+
+
+@it("cut, emptied and foreign documents are found", LOCAL)
+def _(s):
+    fill(s)
+    for key in ("metadata/catalog.json", ".holdfast/epoch/default.json", "default/meta/deploy.json",
+                "indexes/domains/index.json", "indexes/open/manifest.json"):
+        good = s.get(key)
+        for bad in (b"", good[:len(good) // 2], b"\0" * len(good), b"[]", b"x" * 9_000_000):
+            s.put(key, bad)
+            found = scrub(s, expect=None)[0]
+            true(("damaged", key) in found, (key, bad[:20], found))
+        s.put(key, good)
+
+
+@it("what a later version wrote is too new, and what nobody knows is unknown: UNSUPPORTED", LOCAL)
+def _(s):
+    fill(s)
+    for key, old, new in (("metadata/catalog.json", b"holdfast.catalog/1", b"holdfast.catalog/9"),
+                          ("default/meta/deploy.json", b"holdfast.leases/1", b"holdfast.leases/9"),
+                          ("small.txt", b"holdfast.fenced/2", b"holdfast.fenced/9"),
+                          (".holdfast/sweep/.all.json", b"holdfast.sweep/1", b"holdfast.sweep/9")):
+        text = cases.unsealed(s.get(key))
+        true(old in text, (key, text))
+        s.put(key, text.replace(old, new))
+    s.put(".holdfast/news/x", b"")
+    s.put("metadata/what.json", b"{}")
+    found = scrub(s, expect=code(s, "UNSUPPORTED"))[0]
+    equal(sorted(found), sorted([("too-new", "metadata/catalog.json"), ("too-new", "default/meta/deploy.json"),
+                                 ("too-new", "small.txt"), ("too-new", ".holdfast/sweep/.all.json"),
+                                 ("unknown", ".holdfast/news/x"), ("unknown", "metadata/what.json")]))
+    s.put("default/meta/deploy.json", b"")
+    scrub(s, expect=code(s, "CORRUPT"))
+
+
+@it("objects of other programs are not taken for damaged tables", LOCAL)
+def _(s):
+    fill(s)
+    s.put("site/meta/info.json", b'{"title": "x"}')
+    s.put("site/paths.json", b"")
+    equal(scrub(s)[0], [])
+
+
+@it("documents without a checksum are counted, not refused", LOCAL)
+def _(s):
+    fill(s)
+    s.put("default/meta/deploy.json", cases.unsealed(s.get("default/meta/deploy.json")))
+    s.put("metadata/catalog.json", cases.unsealed(s.get("metadata/catalog.json")))
+    found, totals = scrub(s)
+    equal((found, totals["unsealed"]), ([], 2))
+    text = s.out("store", "scrub").decode()
+    true("2 documents have no checksum: an earlier version wrote them\n" in text, text)
+
+
+@it("slices that continue each other read every object once, also within a catalog", LOCAL)
+def _(s):
+    fill(s)
+    whole = scrub(s)[1]
+    chunk = objects(s, "data/")[-1]
+    s.put(chunk, b"?" + s.get(chunk)[1:])
+    read, position, found = 0, [], []
+    for _ in range(500):
+        more, totals = scrub(s, "--max-bytes", "20KiB", *position, expect=None)
+        found += more
+        read += totals["objects"]
+        if totals["complete"]:
+            break
+        position = ["--after", totals["position"]]
+    true(totals["complete"], totals)
+    equal((read, found), (whole["objects"], [("damaged", chunk)]))
+    positions, position = [], "metadata/catalog.json#"
+    for _ in range(3):  # the catalog alone is larger than the slice
+        position = scrub(s, "--max-bytes", "30", "--after", position, expect=None)[1]["position"]
+        positions.append(position.partition("#")[2])
+    equal(positions, objects(s, "data/"))
+    equal(scrub(s, "--max-bytes", "1", "--after", "metadata/catalog.json#", expect=None)[1]["skipped"], 1)
+
+
+@it("a prefix restricts the scrub, and bad options are refused", ["dir"])
+def _(s):
+    fill(s)
+    equal(scrub(s, "default/")[1]["objects"] < scrub(s)[1]["objects"], True)
+    fails(s, "INVALID", "store", "scrub", "--rate", "fast")
+    fails(s, "INVALID", "store", "scrub", "--after", "x" * 3000)
+
+
+@it("the rate is kept, Ctrl-C ends it, and it says how to continue", LOCAL)
+def _(s):
+    fill(s)
+    s.put("zeros", b"\0" * 3_000_000)
+    began = time.monotonic()
+    s.run("store", "scrub", "--rate", "10MiB", "zeros")
+    true(0.2 < time.monotonic() - began < 10, "3 MB at 10 MiB/s")
+    process = s.start("store", "scrub", "--rate", "100KiB")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    equal(process.returncode in (-signal.SIGINT, 130, code(s, "CANCELLED")), True, str(process.returncode))
+    true(b"continue with: --after '" in out, out)
+    position = out.decode().split("--after '")[1].split("'")[0]
+    equal(scrub(s, "--after", position)[0], [])
+
+
+@it("workers that write meanwhile cause no finding, and lose nothing", LOCAL)
+def _(s):
+    fill(s)
+    s.run("store", "rm", "-q", "--force", "default/meta/deploy.json")
+    script = ("for i in $(seq 6); do lease=$(holdfast acquire busy --ttl 1h); "
+              "holdfast write -q busy.txt large --lock $lease; holdfast release -q $lease; "
+              "holdfast key update -q --take orders/42 --from large; done")
+    process = s.start("run", "other", "--", "sh", "-ec", script)
+    while process.poll() is None:
+        equal(scrub(s)[0], [])
+    equal(process.wait(), 0, process.stderr.read().decode())
+
+
+@it("a store that cannot be written can be scrubbed, and one that is not there cannot", ["dir"])
+def _(s):
+    fill(s)
+    for folder, folders, files in os.walk(s.file("objects")):
+        os.chmod(folder, 0o555)
+    found = scrub(s)[0]
+    for folder, folders, files in os.walk(s.file("objects")):
+        os.chmod(folder, 0o755)
+    equal(found, [])
+    fails(s, "NOT_FOUND", "store", "scrub", "--store", "dir:nowhere")
+
+
+if __name__ == "__main__":
+    sys.exit(cases.main())
