@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/moment.h"
+#include "base/no_space.h"
 #include "base/parse.h"
 #include "base/prng.h"
 #include "base/view.h"
@@ -420,6 +421,8 @@ static void errno_becomes_what_to_do_next(void **state)
         assert_int_equal(error.status, rows[i].status);
         assert_non_null(strstr(error.why, "open x"));
         assert_true(strlen(error.why) > strlen("open x: "));
+        assert_int_equal(error_is_no_space(&error),
+                         rows[i].number == ENOSPC || rows[i].number == EDQUOT);
     }
     for (int number = 1; number < 200; number++) {
         struct hf_error error;

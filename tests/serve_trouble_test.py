@@ -33,6 +33,7 @@ TROUBLE = 3.0        # seconds
 STORE_TIMEOUT = 2.0  # of the bucket that hangs
 CROWD = 150          # requests at once, more than there are workers
 REPLY_MAX = 30.0     # seconds, on a loaded machine
+PROMPT_SECONDS = 5.0  # the same: what is told at once
 
 
 def outcomes(replies):
@@ -145,7 +146,12 @@ def full_disk(site):
     time.sleep(TROUBLE / 2)
     large = link.update("probe", lease, bytes(100_000))
     refused = [reply for reply in replies if reply.status != 200]
-    check_refusals("a full disk", [*refused, large, link.post("/v1/acquire", key="new", block_seconds=-1)])
+    refused += [large, link.post("/v1/acquire", key="new", block_seconds=-1)]
+    check_refusals("a full disk", refused)
+    slowest = max(reply.got - reply.sent for reply in refused)
+    told = [reply.status == 503 and b"no space left on" in reply.body.lower() for reply in refused]
+    tell(all(told) and slowest < PROMPT_SECONDS, "a full disk: it is told at once, and why",
+         f"{slowest:.1f} s: {[(reply.status, reply.body[:120]) for reply in refused]}")
     tell_health("a full disk", link)
     read = link.get("/v1/get?key=probe&public=1")
     tell(read.status == 200, "a full disk: states are read", f"{read.status} {read.body[:200]}")

@@ -2,6 +2,8 @@
 /* error.c: sets, prefixes and maps errors. A reason that does not fit is truncated. */
 #include "base/error.h"
 
+#include "base/no_space.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +43,17 @@ enum hf_status error_from_errno(struct hf_error *error, int errno_value, const c
 {
     char text[96] = "";
     const char *reason = strerror_r(errno_value, text, sizeof text);
+    if (errno_value == ENOSPC)
+        reason = NO_SPACE_ERRNO_TEXT; /* in every language */
+    else if (errno_value == EDQUOT)
+        reason = NO_SPACE_ERRNO_TEXT " (disk quota exceeded)";
     return error_set(error, status_of_errno(errno_value), "cannot %s: %s", what, reason);
+}
+
+bool error_is_no_space(const struct hf_error *error)
+{
+    return error->status == HF_UNAVAILABLE &&
+           (strstr(error->why, NO_SPACE_TEXT) || strstr(error->why, NO_SPACE_ERRNO_TEXT));
 }
 
 enum hf_status error_cannot_open(struct hf_error *error, int errno_value, const char *path)

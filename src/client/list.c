@@ -58,20 +58,12 @@ static enum hf_lease_state state_of_name(const char *name)
     return HF_LEASE_ACTIVE;
 }
 
-static enum hf_mode mode_of_name(const char *name)
-{
-    for (unsigned mode = HF_EXCLUSIVE; mode <= HF_SLOTS; mode++)
-        if (strcmp(name, hf_mode_name((enum hf_mode)mode)) == 0)
-            return (enum hf_mode)mode;
-    return HF_EXCLUSIVE;
-}
-
 /* The key that stands for the lock's table; empty if no client of a server can have this lock. */
 static void name_table(struct hf_client *client, const struct listed_lease *row,
                        char ret_key[KEY_BYTES_MAX + 1])
 {
     struct scope scope;
-    bool exclusive = mode_of_name(row->mode) == HF_EXCLUSIVE;
+    bool exclusive = wire_mode(row->mode) == HF_EXCLUSIVE;
     if (scope_parse(view_of(row->scope), &scope, NULL) != HF_OK ||
         table_key_at_server(client_space(client), &scope, exclusive, ret_key, NULL) != HF_OK)
         ret_key[0] = '\0';
@@ -130,7 +122,7 @@ static bool report_row(struct server_list *list, struct listed_lease *row)
                                   .holder = row->owner,
                                   .scopes = scopes,
                                   .scope_count = count,
-                                  .mode = mode_of_name(row->mode),
+                                  .mode = wire_mode(row->mode),
                                   .slots = row->slots,
                                   .ttl_ms = row->ttl_ms,
                                   .output = "",

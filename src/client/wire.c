@@ -3,6 +3,7 @@
  * this version: what cannot be understood is never taken for a grant, or for a refusal. */
 #include "client/wire.h"
 
+#include "base/no_space.h"
 #include "store/observe.h"
 #include "store/retry.h"
 
@@ -172,6 +173,14 @@ bool wire_take(struct json_reader *reader, const struct wire_field *fields, size
     return !reader->why;
 }
 
+enum hf_mode wire_mode(const char *name)
+{
+    for (unsigned mode = HF_EXCLUSIVE; mode <= HF_SLOTS; mode++)
+        if (strcmp(name, hf_mode_name((enum hf_mode)mode)) == 0)
+            return (enum hf_mode)mode;
+    return HF_EXCLUSIVE;
+}
+
 enum hf_status wire_invalid(const char *why, struct hf_error *error)
 {
     return error_set(error, HF_INVALID, "the server sent a reply that is not valid: %s",
@@ -312,8 +321,9 @@ enum hf_status wire_repeat(struct hf_client *client, const struct server_call *c
                            .until = call->deadline };
     bool doubt = false;
     enum hf_status status = wire_exchange(client, call, reply, answer);
-    /* A certificate does not get better by asking again. */
-    while (!reply->bad_certificate && retry_after(&retry, status)) {
+    /* A certificate, or a full disk, does not get better by asking again. */
+    while (!reply->bad_certificate && !error_is_no_space(&answer->error) &&
+           retry_after(&retry, status)) {
         doubt = doubt || status == HF_UNSURE;
         http_reply_release(reply);
         status = wire_exchange(client, call, reply, answer);

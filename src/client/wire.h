@@ -84,6 +84,9 @@ bool wire_take(struct json_reader *reader, const struct wire_field *fields, size
 /* Takes one text of such a kind. */
 bool wire_take_text(struct json_reader *reader, const struct wire_field *field, char *to);
 
+/* The mode of this name; exclusive if there is none. */
+enum hf_mode wire_mode(const char *name);
+
 /* INVALID: the server sent something that is no reply. */
 enum hf_status wire_invalid(const char *why, struct hf_error *error);
 

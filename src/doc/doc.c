@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mutant.h"
+#include "base/no_space.h"
 #include "base/rule.h"
 
 #include <stdlib.h>
@@ -516,7 +517,8 @@ void doc_after_failure(struct doc *doc, struct batch *batch, enum hf_status stat
                        const struct hf_error *error)
 {
     bool retry = status == HF_CONFLICT || status == HF_NOT_FOUND || status == HF_UNSURE ||
-                 status == HF_UNAVAILABLE || status == HF_TIMEOUT;
+                 (status == HF_UNAVAILABLE && !error_is_no_space(error)) ||
+                 status == HF_TIMEOUT;
     bool damaged = error->status == HF_CORRUPT && doc->unreadable;
     if (doc->failures_in_row++ == 0)
         doc->failing = env_now(doc->store->env);

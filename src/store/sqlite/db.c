@@ -5,6 +5,7 @@
 #include "store/sqlite/db.h"
 
 #include "base/check.h"
+#include "base/no_space.h"
 #include "base/parse.h"
 #include "store/toolkit.h"
 
@@ -96,9 +97,8 @@ enum hf_status sqlite_error(struct hf_error *error, sqlite3 *handle, int code, c
         return error_set(error, HF_UNAVAILABLE, "cannot %s: the database is busy", what);
     case SQLITE_FULL: {
         const char *file = handle ? sqlite3_db_filename(handle, "main") : NULL;
-        return error_set(error, HF_UNAVAILABLE,
-                         "cannot %s: no space left on the disk of '%.100s'", what,
-                         file && file[0] ? file : "the database");
+        return error_set(error, HF_UNAVAILABLE, "cannot %s: " NO_SPACE_TEXT " of '%.100s'",
+                         what, file && file[0] ? file : "the database");
     }
     case SQLITE_NOMEM: return error_no_memory(error);
     case SQLITE_CORRUPT:
