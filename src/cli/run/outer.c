@@ -122,6 +122,19 @@ static bool mode_covers(const struct judging *judging, const struct hf_lock_opti
             (judging->mode == HF_SHARED || judging->slots == wanted->slots));
 }
 
+/* Whether the lease would be in this table. A server does not say where its tables are, so the text
+ * of a lease has "<ns>/scope/<scope>" in its place, except for an exclusive lock of a name
+ * (src/client/README.md). */
+static bool is_of_table(const struct outer_lease *outer, const struct hf_table_info *table)
+{
+    struct view rest = view_of(outer->table), whole = view_of(table->table);
+    if (strcmp(outer->table, table->table) == 0)
+        return true;
+    return view_equal(view_cut(&rest, '/'), view_cut(&whole, '/')) &&
+           view_equal(view_cut(&rest, '/'), VIEW("scope")) &&
+           view_equal(rest, view_of(table->scope));
+}
+
 enum outer_verdict outer_judge(struct cli *cli, struct outer_runs *outer, const char *scope,
                                const struct hf_lock_options *wanted,
                                const struct outer_lease **ret_lease, struct hf_error *error)
@@ -134,7 +147,7 @@ enum outer_verdict outer_judge(struct cli *cli, struct outer_runs *outer, const 
                       error) != HF_OK)
         return OUTER_REFUSES;
     for (size_t i = 0; i < outer->count; i++)
-        if (!outer->leases[i].active && strcmp(outer->leases[i].table, table.table) == 0) {
+        if (!outer->leases[i].active && is_of_table(&outer->leases[i], &table)) {
             error_set(error, HF_LOST,
                       "the lease of the run around this one (token %s) is lost; nothing was "
                       "started",
