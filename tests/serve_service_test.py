@@ -7,6 +7,7 @@ Prints TAP. No systemd runs here: messages go to a socket of ours, and the unit 
 systemd-analyze, where it is installed.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -14,6 +15,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -284,8 +286,80 @@ def check_calls(site, text):
          f"of {len(used)}: {sorted(beyond)}")
 
 
+def call_numbers():
+    """The numbers of the system calls of this machine, by their names."""
+    done = subprocess.run(["cc", "-E", "-dM", "-include", "asm/unistd.h", "-x", "c", "/dev/null"], check=True,
+                          capture_output=True, text=True)
+    macros = dict(re.findall(r"(?m)^#define (__NR\w+) (\w+)$", done.stdout))
+    numbers = {}
+    for name, value in macros.items():
+        value = macros.get(value, value)
+        if name.startswith("__NR_") and value.isdigit():
+            numbers[name[len("__NR_"):]] = int(value)
+    return numbers
+
+
+def filter_program(numbers):
+    """A filter as systemd makes it: these calls are allowed, and all others fail with EPERM."""
+    load, equal, end = 0x20, 0x15, 0x06
+    lines = [(load, 0, 0, 0)]
+    for number in sorted(numbers):
+        lines += [(equal, 0, 1, number), (end, 0, 0, 0x7fff0000)]
+    lines.append((end, 0, 0, 0x00050000 | errno.EPERM))
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+# Applies the filter in the file to itself, and becomes the command.
+UNDER_FILTER = """
+import ctypes, os, sys
+class Program(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_ushort), ("lines", ctypes.c_void_p)]
+data = open(sys.argv[1], "rb").read()
+lines = ctypes.create_string_buffer(data, len(data))
+program = Program(len(data) // 8, ctypes.addressof(lines))
+libc = ctypes.CDLL(None)
+if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:
+    sys.exit("no filter")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def check_filter(site):
+    """The server works under the filter of the unit."""
+    if not shutil.which("systemd-analyze") or not shutil.which("cc"):
+        say("skipped: systemd-analyze or cc is not installed")
+        return
+    numbers = call_numbers()
+    allowed = {numbers[name] for name in allowed_calls(unit_for_here(site.folder)[1]) if name in numbers}
+    path = os.path.join(site.folder, "filter")
+    with open(path, "wb") as file:
+        file.write(filter_program(allowed))
+    refused = subprocess.run([sys.executable, "-c", UNDER_FILTER, path, sys.executable, "-c",
+                              "import os; os.chroot('/')"], capture_output=True, text=True)
+    if "no filter" in refused.stderr:
+        say("skipped: no filter can be set here")
+        return
+    tell("Operation not permitted" in refused.stderr, "the filter refuses what it does not allow", refused.stderr)
+    bucket = site.bucket("filter")
+    daemon = Daemon(bucket.url, bucket.environment, os.path.join(site.folder, "filter.sock"),
+                    "--idle-grace-ms=100", "--op-delay-ms=0", within=[sys.executable, "-c", UNDER_FILTER, path])
+    link = Link(daemon.path, BUSY_SECONDS)
+    held = link.post("/v1/acquire", key="k", block_seconds=-1)
+    lease = held.said["lease_id"]
+    replies = [held, link.update("k", lease, b"x"), link.update("k", lease, b"x" * 100_000),
+               link.post("/v1/keepalive", key="k", lease_id=lease), link.get("/v1/get?key=k&public=1"),
+               link.get("/v1/locks"), link.get("/metrics"), link.get("/readyz"),
+               link.post("/v1/release", key="k", lease_id=lease)]
+    os.kill(daemon.process.pid, signal.SIGHUP)
+    time.sleep(0.5)  # it sweeps
+    replies.append(link.get("/readyz"))
+    statuses = [reply.status for reply in replies]
+    tell(set(statuses) == {200}, "the server works under the filter of the unit", str(statuses))
+    tell(daemon.stop() == 0, "and stops in order")
+
+
 def story(site):
-    for part in (tells_systemd, reloads_tokens, reloads_certificates, check_unit):
+    for part in (tells_systemd, reloads_tokens, reloads_certificates, check_unit, check_filter):
         part(site)
 
 
