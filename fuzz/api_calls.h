@@ -523,6 +523,9 @@
     ROW(hf_locks_show,                                                                         \
         play_status(play, hf_locks_show(CLIENT(0), TEXT(1), REPORT(2, hf_table_info),          \
                                         each_lease, each_audit, NULL, ERROR(3))))              \
+    ROW(hf_locks_timeline,                                                                     \
+        play_status(play, hf_locks_timeline(CLIENT(0), TEXT(1), REPORT(2, hf_timeline_info),   \
+                                            each_hold, NULL, ERROR(3))))                       \
     ROW(hf_watch_new,                                                                          \
         play_made(play, KIND_WATCH, 0,                                                         \
                   hf_watch_new(CLIENT(1), TEXT(2), LOOK(3), MADE_AT(4, hf_watch), ERROR(5))))  \

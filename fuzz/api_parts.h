@@ -84,6 +84,7 @@ const char *const *play_chunks(const struct play *play, int index);
 const struct hf_list_options *play_look_options(const struct play *play, int index);
 bool each_lease(void *argument, const struct hf_lease_info *lease);
 bool each_audit(void *argument, const char *json);
+bool each_hold(void *argument, const struct hf_hold *hold);
 bool each_lease_change(void *argument, enum hf_change change,
                        const struct hf_lease_info *lease);
 bool each_path(void *argument, const struct hf_compact_path *path);

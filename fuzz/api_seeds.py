@@ -94,7 +94,7 @@ SEEDS.update({
     "compact_cared_for": COMPACT + "hf_compact_get_settings\nhf_compact_set 0 4\nhf_compact_pause 0 0 1\nhf_compact_run\nhf_compact_resume\n"
                          "hf_compact_chunks\nhf_compact_quarantine 0 0 1\nhf_compact_chunks 0 1\nhf_compact_unquarantine\nhf_compact_ingest_objects 0 1",
     "compact_long_limits": OPEN + "hf_compact_open 0 0 0 7\nhf_compact_open 1 0 1 7\nhf_merge 2 0 11\nhf_compact_fsck 0 0 3",
-    "observe": LOCK + "hf_lock_new 1\nhf_lock_begin 1\nhf_lock_blocker 1\nhf_lock_blockers 1\nhf_locks_list 0 15 1\nhf_locks_show\n"
+    "observe": LOCK + "hf_lock_new 1\nhf_lock_begin 1\nhf_lock_blocker 1\nhf_lock_blockers 1\nhf_locks_list 0 15 1\nhf_locks_show\nhf_locks_timeline\n"
                "hf_watch_new 0 0 15\nhf_watch_look\nhf_lock_release\nhf_watch_look\nhf_client_close\nhf_watch_look\nhf_watch_free",
     "observe_keys": TXN + "hf_key_describe 0 0 7\nhf_key_txn\nhf_keys_list 0 15\nhf_txn_show\nhf_txns_list\nhf_txns_list 0 1 2\nhf_client_stats",
     "observe_events": "hf_client_open 0 0 10\nhf_lock_new 0 0 0 1\nhf_lock_acquire\ntime_passes 2\nhf_lock_renew\nhf_lock_release\nhf_client_stats",

@@ -521,6 +521,13 @@ bool each_audit(void *argument, const char *json)
     return play_goes_on();
 }
 
+bool each_hold(void *argument, const struct hf_hold *hold)
+{
+    (void)argument;
+    check(hold->struct_size == sizeof *hold && hold->owner && hold->holder && hold->began);
+    return play_goes_on();
+}
+
 bool each_lease_change(void *argument, enum hf_change change, const struct hf_lease_info *lease)
 {
     check(change < HF_CHANGE_COUNT);

@@ -91,9 +91,10 @@ struct hf_lease_name lease_name = HF_LEASE_NAME;
 struct hf_stats client_stats = HF_STATS;
 struct hf_list_options observe_list_options = HF_LIST_OPTIONS;
 struct hf_table_info table_info = HF_TABLE_INFO;
+struct hf_timeline_info timeline_info = HF_TIMELINE_INFO;
 struct hf_blocker blocker = HF_BLOCKER;
 struct hf_key_status key_status = HF_KEY_STATUS;
-(void)lease_name, (void)client_stats, (void)observe_list_options, (void)table_info, (void)blocker, (void)key_status;
+(void)lease_name, (void)client_stats, (void)observe_list_options, (void)table_info, (void)timeline_info, (void)blocker, (void)key_status;
 (void)key_info, (void)key_if, (void)client_options, (void)lock_options, (void)key_options, (void)txn_options;
 """
 

@@ -447,6 +447,16 @@ static int locks_show(const struct good *good, int argument, struct hf_error *er
                               NULL, error);
 }
 
+/* A store keeps no timeline, so only its absence can be told. */
+static int locks_timeline(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    int status = (int)hf_locks_timeline(LEFT_OUT(0, good->client), LEFT_OUT(1, "x"), NULL, NULL,
+                                        NULL, error);
+    return status == HF_UNSUPPORTED ? HF_OK : status;
+}
+
 static int watch_new(const struct good *good, int argument, struct hf_error *error)
 {
     struct hf_watch *watch = FILLED(hf_watch);
@@ -580,6 +590,7 @@ static const struct public_call_row calls[] = {
     { "hf_client_choose_events", client_choose_events },
     { "hf_locks_list", locks_list },
     { "hf_locks_show", locks_show },
+    { "hf_locks_timeline", locks_timeline },
     { "hf_watch_new", watch_new },
     { "hf_watch_look", watch_look },
     { "hf_lock_blocker", lock_blocker },

@@ -205,6 +205,7 @@ static struct hf_event event_of(enum hf_event_kind kind)
                               .holder = "",
                               .txn = "a-secret-transaction",
                               .why = "a-secret-reason",
+                              .note = "",
                               .token = 3 };
 }
 
@@ -246,6 +247,29 @@ static void events_arrive_in_order_and_without_secrets(void **state)
                                              "\"fencing_token\":3}")));
     free(first);
     assert_null(event_inbox_take(inbox));
+    event_inbox_free(inbox);
+}
+
+static void an_event_names_the_owner_in_the_note_and_the_ttl(void **state)
+{
+    (void)state;
+    atomic_int calls = 0;
+    struct event_inbox *inbox = event_inbox_new(env_real(), count_call, &calls);
+    struct hf_event event = event_of(HF_EVENT_GRANTED);
+    event.key = event.scope = "";
+    event.note = "{\"owner\":\"ci \\\"7\\\"\",\"note\":{\"step\":1}}";
+    event.ttl_ms = 30000;
+    event_inbox_put(inbox, "default", &event);
+    event.note = "{\"owner\":7}"; /* of another program */
+    event_inbox_put(inbox, "default", &event);
+    struct inbox_event *first = event_inbox_take(inbox), *second = first->next;
+    assert_true(view_equal(first->json, VIEW("{\"at_ms\":7,\"namespace\":\"default\","
+                                             "\"owner\":\"ci \\\"7\\\"\","
+                                             "\"fencing_token\":3,\"ttl_ms\":30000}")));
+    assert_true(view_equal(second->json, VIEW("{\"at_ms\":7,\"namespace\":\"default\","
+                                              "\"fencing_token\":3,\"ttl_ms\":30000}")));
+    free(first);
+    free(second);
     event_inbox_free(inbox);
 }
 
@@ -391,6 +415,7 @@ int main(void)
         cmocka_unit_test(every_kind_but_requests_and_losses_can_be_chosen),
         cmocka_unit_test(without_memory_an_event_counts_as_lost),
         cmocka_unit_test(events_arrive_in_order_and_without_secrets),
+        cmocka_unit_test(an_event_names_the_owner_in_the_note_and_the_ttl),
         cmocka_unit_test(what_does_not_fit_is_dropped_and_counted),
         cmocka_unit_test(many_threads_lose_nothing_without_saying_so),
         cmocka_unit_test(timelines_are_bounded_and_say_what_is_missing),

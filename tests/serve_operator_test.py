@@ -277,6 +277,11 @@ def test_event_kinds(server):
     data = {kind: data for _, kind, data in reversed(found)}
     expect(data["granted"]["scope"] == "named:seen" and data["granted"]["fencing_token"] == 1,
            "with the scope and the token", str(data["granted"]))
+    for kind in ("granted", "renewed"):
+        expect(data[kind]["owner"] == "one" and data[kind]["ttl_ms"] == 30000,
+               f"the owner and the ttl of what was {kind}", str(data[kind]))
+    expect(data["released"]["owner"] == "one" and data["released"]["scope"] == "named:seen",
+           "the owner and the scope of what was released", str(data["released"]))
     expect(data["wait_ended"]["result"] == "granted" and data["wait_ended"]["owner"] == "two",
            "and the owner of a wait, and how it ended", str(data["wait_ended"]))
     secrets = [first["lease_id"], third["lease_id"]]

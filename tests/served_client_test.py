@@ -385,6 +385,38 @@ def _(s):
 # ---- Leases and keys ----------------------------------------------------------------------------
 
 
+@it("the timeline of a lock is the server's: it knows what was released, by whom, and when")
+def _(s):
+    s.serve()
+    for owner in ("one", "two"):
+        lease = s.run("acquire", "--holder", owner, "deploy").stdout.split()[0].decode()
+        s.run("release", lease)
+    holder = s.hold("--holder", "three", "deploy")
+    lines = s.run("locks", "timeline", "--json", "deploy").stdout.splitlines()
+    holds = [json.loads(line) for line in lines]
+    equal([(hold["token"], hold["owner"], hold["began"], hold.get("ended")) for hold in holds],
+          [(1, "one", "grant", "release"), (2, "two", "grant", "release"), (3, "three", "grant", None)],
+          "the holds")
+    true("expires_at" in holds[2] and "ended_within_ms" not in holds[0], f"the times: {holds}")
+    true(b"<svg" in s.run("locks", "timeline", "--svg", "deploy").stdout, "a picture")
+    s.let_go(holder)
+    told = s.run("locks", "timeline", "other").stdout
+    true(b"its server lists no hold" in told, f"a lock that nobody had: {told}")
+    fails(s, "INVALID", "locks", "timeline", "path:nowhere")
+
+
+@it("a run within a run whose lease was broken at the server starts nothing, in every mode")
+def _(s):
+    s.serve()
+    for mode in ([], ["--mode", "shared"], ["--slots", "2"]):
+        again = " ".join(mode)
+        done = s.run("run", "--ttl", "60s", *mode, "x", "sh", "-c",
+                     '"$0" locks break -q x --reason test; '
+                     f'"$0" run {again} x touch ran; echo $? > status; exit 5', PROGRAM, expect=code(s, "LOST"))
+        equal((s.read("status"), os.path.exists(s.file("ran"))), (f"{code(s, 'LOST')}\n".encode(), False), again)
+        true(b"the lease of the run around this one (token" in done.stderr, done.stderr)
+
+
 @it("the lease of a server is no lease of a store, and the other way round")
 def _(s):
     s.serve()
@@ -403,10 +435,22 @@ def _(s):
     s.run("release", own, "--store", store)
 
 
+@it("the transactions of a server are listed by labels, because their ids are secret")
+def _(s):
+    s.serve()
+    txn = json.loads(s.out("txn", "begin", "--json"))["txn"]
+    listed = [json.loads(line) for line in s.out("txn", "ls", "--json").splitlines()]
+    equal([(one["state"], one["txn"] == txn) for one in listed], [("pending", False)], "the list")
+    true(txn.encode() not in s.out("txn", "ls", "--json"), "the id is nowhere")
+    equal(s.out("txn", "ls", "--state", "commit", "--json"), b"", "those of another state")
+    s.run("txn", "rollback", txn)
+    equal(s.out("txn", "ls", "--state", "pending", "--json"), b"", "none is pending")
+
+
 @it("what needs the bucket itself says so, and changes nothing")
 def _(s):
     s.serve()
-    for words in (["store", "ls"], ["store", "put", "k", "-"], ["txn", "ls"], ["sweep"],
+    for words in (["store", "ls"], ["store", "put", "k", "-"], ["sweep"],
                   ["acquire", "chunk:data/x"], ["acquire", "chunk:data/x", "chunk:data/y"],
                   ["compact", "status"], ["store", "probe"],
                   ["read", "k"], ["elect", "ls", "g"]):

@@ -37,10 +37,19 @@ static bool list_nothing(void *argument, const struct hf_lease_info *lease)
     return true;
 }
 
-static bool list_no_txn(void *argument, const struct hf_txn_info *txn)
+struct seen_txn {
+    char label[HF_TXN_ID_SIZE + 1], key[64];
+    size_t count, key_count;
+};
+
+static bool keep_txn(void *argument, const struct hf_txn_info *txn)
 {
-    (void)argument;
-    (void)txn;
+    struct seen_txn *seen = argument;
+    assert_int_equal(txn->state, HF_TXN_PENDING);
+    seen->count++;
+    seen->key_count = txn->key_count;
+    snprintf(seen->label, sizeof seen->label, "%s", txn->id);
+    snprintf(seen->key, sizeof seen->key, "%s", txn->key_count > 0 ? txn->keys[0] : "");
     return true;
 }
 
@@ -167,6 +176,91 @@ static void a_wait_ends_by_a_release_an_interrupt_or_its_time(void **state)
     assert_status(HF_OK, waiter.status, &waiter.error);
     hf_lock_free(mine);
     hf_lock_free(waiter.lock);
+}
+
+/* ---- Waiting in steps ------------------------------------------------ */
+
+static void poll_until_held(struct scene *scene, struct hf_lock *lock)
+{
+    struct mono_time end = mono_add(env_now(env_real()), SPAN_S(60));
+    enum hf_status status;
+    while ((status = hf_lock_poll(lock, &scene->error)) == HF_HELD &&
+           mono_before(env_now(env_real()), end))
+        env_sleep(env_real(), SPAN_MS(5));
+    IS(HF_OK, status);
+}
+
+static void a_wait_in_steps_is_granted_in_its_turn(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *mine = lock_of(scene, scene->one, "x", NULL);
+    struct hf_lock *other = lock_of(scene, scene->two, "x", NULL);
+    IS(HF_NOT_FOUND, hf_lock_poll(other, &scene->error));
+    OK(hf_lock_begin(mine, &scene->error)); /* it is free */
+    OK(hf_lock_poll(mine, &scene->error));
+    IS(HF_HELD, hf_lock_begin(other, &scene->error));
+    IS(HF_HELD, hf_lock_poll(other, &scene->error));
+    assert_true(hf_lock_blocked(other, 0));
+    IS(HF_INVALID, hf_lock_begin(other, &scene->error));
+    uint64_t token = hf_lock_token(mine);
+    OK(hf_lock_release(mine, &scene->error));
+    poll_until_held(scene, other);
+    assert_true(hf_lock_token(other) > token);
+    assert_false(hf_lock_blocked(other, 0));
+    OK(hf_lock_release(other, &scene->error));
+    IS(HF_NOT_FOUND, hf_lock_poll(other, &scene->error));
+    hf_lock_free(mine);
+    hf_lock_free(other);
+}
+
+static void a_wait_in_steps_that_is_ended_leaves_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *mine = lock_of(scene, scene->one, "x", NULL);
+    struct hf_lock *other = lock_of(scene, scene->two, "x", NULL);
+    OK(hf_lock_acquire(mine, 0, &scene->error));
+    IS(HF_HELD, hf_lock_begin(other, &scene->error));
+    OK(hf_lock_cancel(other, &scene->error));
+    IS(HF_NOT_FOUND, hf_lock_poll(other, &scene->error));
+    IS(HF_HELD, hf_lock_begin(other, &scene->error));
+    hf_lock_interrupt(other);
+    env_sleep(env_real(), SPAN_MS(300));
+    IS(HF_CANCELLED, hf_lock_poll(other, &scene->error));
+    IS(HF_HELD, hf_lock_begin(other, &scene->error));
+    hf_lock_free(other);
+    OK(hf_lock_release(mine, &scene->error));
+    OK(hf_lock_acquire(mine, 0, &scene->error)); /* nobody is in line */
+    other = lock_of(scene, scene->two, "x", NULL);
+    IS(HF_HELD, hf_lock_begin(other, &scene->error));
+    env_sleep(env_real(), SPAN_MS(100)); /* it is in line */
+    OK(hf_lock_release(mine, &scene->error));
+    hf_lock_free(other); /* whether it was granted or not */
+    OK(hf_lock_acquire(mine, 10000, &scene->error));
+    OK(hf_lock_release(mine, &scene->error));
+    hf_lock_free(mine);
+}
+
+static void a_key_is_acquired_in_steps(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_key *mine, *other;
+    struct hf_key_info info = HF_KEY_INFO;
+    OK(hf_key_new(scene->one, "k", NULL, &mine, &scene->error));
+    OK(hf_key_new(scene->two, "k", NULL, &other, &scene->error));
+    OK(hf_key_begin(mine, &info, &scene->error));
+    IS(HF_HELD, hf_key_begin(other, NULL, &scene->error));
+    OK(hf_key_update(mine, "one", 3, NULL, &info, &scene->error));
+    OK(hf_key_release(mine, HF_COMMIT, &scene->error));
+    struct mono_time end = mono_add(env_now(env_real()), SPAN_S(60));
+    enum hf_status status;
+    while ((status = hf_key_poll(other, &info, &scene->error)) == HF_HELD &&
+           mono_before(env_now(env_real()), end))
+        env_sleep(env_real(), SPAN_MS(5));
+    IS(HF_OK, status);
+    assert_int_equal(info.version, 1);
+    OK(hf_key_release(other, HF_COMMIT, &scene->error));
+    hf_key_free(mine);
+    hf_key_free(other);
 }
 
 static void several_scopes_are_held_all_or_none(void **state)
@@ -414,7 +508,13 @@ static void a_transaction_changes_all_its_keys_or_none(void **state)
     enum hf_decision decision;
     struct hf_lock *lock = lock_of(scene, scene->two, "t/a", NULL);
     struct hf_txn *txn = stage_two(scene, "one");
+    struct seen_txn seen = { .count = 0 };
     assert_state(scene, "t/a", NULL);
+    OK(hf_txns_list(scene->two, HF_TXN_PENDING, NULL, keep_txn, &seen, &scene->error));
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.key_count, 2);
+    assert_non_null(strstr(seen.key, "default/t/"));
+    assert_null(strstr(hf_txn_id(txn), seen.label)); /* it is a secret */
     IS(HF_HELD, hf_lock_acquire(lock, 0, &scene->error));
     OK(hf_txn_commit(txn, &decision, &scene->error));
     assert_int_equal(decision, HF_COMMIT);
@@ -553,12 +653,9 @@ static void what_needs_the_bucket_says_so(void **state)
     struct hf_lock *lock = lock_of(scene, scene->one, "x", NULL), *none;
     struct hf_key *key;
     struct hf_store *store;
-    IS(HF_UNSUPPORTED, hf_lock_begin(lock, &scene->error));
     IS(HF_UNSUPPORTED, hf_lock_new(scene->one, "chunk:data/x", NULL, &none, &scene->error));
     staged.staged = true;
     IS(HF_UNSUPPORTED, hf_key_new(scene->one, "x", &staged, &key, &scene->error));
-    IS(HF_UNSUPPORTED,
-       hf_txns_list(scene->one, HF_TXN_ABSENT, NULL, list_no_txn, NULL, &scene->error));
     IS(HF_UNSUPPORTED, hf_store_open(scene->url, NULL, &store, &scene->error));
     OK(hf_lock_acquire(lock, 0, &scene->error));
     IS(HF_UNSUPPORTED, hf_fenced_put(lock, "k", "x", 1, &scene->error));
@@ -573,6 +670,10 @@ int main(void)
         SCENE("a lock is held, renewed and released", a_lock_is_held_renewed_and_released),
         SCENE("a wait ends by a release, an interrupt or its time",
               a_wait_ends_by_a_release_an_interrupt_or_its_time),
+        SCENE("a wait in steps is granted in its turn", a_wait_in_steps_is_granted_in_its_turn),
+        SCENE("a wait in steps that is ended leaves nothing",
+              a_wait_in_steps_that_is_ended_leaves_nothing),
+        SCENE("a key is acquired in steps", a_key_is_acquired_in_steps),
         SCENE("several scopes are held, all or none", several_scopes_are_held_all_or_none),
         SCENE("work is done once per period", work_is_done_once_per_period),
         SCENE("a lease is passed on as text", a_lease_is_passed_on_as_text),

@@ -149,7 +149,7 @@ HF_API enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms,
  * acquires the lock when the handle's turn comes. It returns HF_OK if the handle holds the lock,
  * HF_HELD if it is still waiting, and HF_NOT_FOUND if it was not in the queue. After any other
  * status, the handle is not in the queue. hf_lock_cancel removes it from the queue. A waiter is
- * dropped if it does not poll within max(2 s, 3 poll_ms) when its turn comes. */
+ * dropped if it does not poll within max(2 s, 3 poll_ms), or at a server its ttl, of its turn. */
 HF_API enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error);

@@ -87,6 +87,8 @@ struct hf_event {
     uint64_t bytes_sent;
     uint64_t bytes_received;
     int64_t took_us;
+    int64_t ttl_ms;   /* granted, renewed: of the lease */
+    const char *note; /* granted, renewed, released: of the lease, as JSON, or "" */
 };
 
 #define HF_EVENT_BIT(kind) (UINT64_C(1) << (kind))
@@ -282,6 +284,56 @@ HF_API enum hf_status hf_locks_show(struct hf_client *client, const char *scope,
                                     hf_each_audit *audit, void *argument,
                                     struct hf_error *error);
 
+/* ---- Timelines ----------------------------------------------------------------------- */
+
+/* What is known about the holds of a lock. */
+struct hf_timeline_info {
+    size_t struct_size;
+    char scope[HF_SCOPE_TEXT_MAX]; /* the requested scope, in full */
+    int64_t now_ms;                /* since 1970, by the server's clock, as all its times */
+    /* Every hold through this server that began later is listed, unless it was dropped. */
+    int64_t complete_since_ms;
+    uint64_t dropped; /* holds that the server has forgotten, the oldest first */
+};
+#define HF_TIMELINE_INFO \
+    HF_VALUE_(hf_timeline_info, sizeof(struct hf_timeline_info), { 0 }, 0, 0, 0)
+
+/* The precision of a time that the holder wrote, by its own clock. */
+#define HF_TIME_OF_HOLDER (-1)
+
+/* One hold of a lock. Texts that are not known are "". */
+struct hf_hold {
+    size_t struct_size;
+    uint64_t token;
+    const char *owner;  /* the client of the server, or else the holder */
+    const char *holder; /* if the lock's table was read while it held */
+    enum hf_mode mode;
+    const char *scope; /* of a lease on another scope, which conflicts; or "" */
+    /* "grant"; "takeover": the lease before it had expired; "seen": another program was granted
+     * it. */
+    const char *began;
+    int64_t began_at_ms;        /* since 1970 */
+    int64_t began_precision_ms; /* it may have been so much earlier; or HF_TIME_OF_HOLDER */
+    const char *ended;          /* "release", "expiry", "break" or "unknown"; "": it holds */
+    int64_t ended_at_ms;        /* since 1970; 0: it holds */
+    int64_t ended_precision_ms; /* as of the beginning */
+    int64_t expires_at_ms;      /* since 1970, unless renewed; 0: it has ended */
+    const char *ended_by;       /* who broke it, and why */
+    const char *reason;
+};
+
+typedef bool hf_each_hold(void *argument, const struct hf_hold *hold);
+
+/* Lists who held a lock when, in the order of the grants, as the server of the client has noted it
+ * (docs/serve.md). The call first fills in `info`, and then calls `each` for every hold; both may
+ * be NULL. One request; the server reads the lock's table first if it did not do so within 500 ms.
+ *
+ * Returns HF_UNSUPPORTED if the client's store is not a server: a store keeps no timeline, only
+ * the leases that hf_locks_show shows. Returns HF_INVALID if `scope` is not a valid scope. */
+HF_API enum hf_status hf_locks_timeline(struct hf_client *client, const char *scope,
+                                        struct hf_timeline_info *info, hf_each_hold *each,
+                                        void *argument, struct hf_error *error);
+
 /* ---- Watching ------------------------------------------------------------------------ */
 
 /* How a lease changed between two reads. */
@@ -450,7 +502,7 @@ HF_API enum hf_status hf_txn_show(struct hf_client *client, const char *id, hf_e
 
 /* Lists the transactions of all namespaces. A transaction is listed until a day after it was
  * committed or rolled back. If `state` is not HF_TXN_ABSENT, lists only transactions in that state.
- * `options` may be NULL. */
+ * `options` may be NULL. A server gives labels in place of the ids, which are secret. */
 HF_API enum hf_status hf_txns_list(struct hf_client *client, enum hf_txn_state state,
                                    const struct hf_list_options *options, hf_each_txn *each,
                                    void *argument, struct hf_error *error);

@@ -345,9 +345,9 @@ enum hf_status hf_txns_list(struct hf_client *client, enum hf_txn_state state,
         return error_tell(error, why.status, &why);
     if ((unsigned)state >= HF_TXN_STATE_COUNT)
         return error_set(error, HF_INVALID, "unknown transaction state");
-    if (client_needs_bucket(client, "a list of transactions, whose ids are secret,", error) !=
-        HF_OK)
-        return HF_UNSUPPORTED;
+    struct server_txn_list served = { client, state, each, argument };
+    if (client_server(client))
+        return error_tell(error, client_server(client)->list_txns(&served, &why), &why);
     enum hf_status status = HF_OK;
     const struct list_entry *entry;
     while (status == HF_OK && (entry = pages_next_entry(&pages, client_store(client))))

@@ -254,6 +254,46 @@ enum hf_status hf_locks_show(struct hf_client *client, const char *scope,
     return error_tell(error, good ? HF_OK : status, &why);
 }
 
+/* ---- Timelines ----------------------------------------------------------------------- */
+
+struct timeline_listing {
+    struct server_timeline timeline;
+    struct hf_timeline_info info;
+    struct hf_timeline_info *caller_info; /* or NULL */
+};
+
+static void report_timeline_info(struct server_timeline *timeline)
+{
+    struct timeline_listing *listing = (struct timeline_listing *)(void *)timeline;
+    write_caller_report(listing->caller_info, &listing->info, sizeof listing->info);
+}
+
+enum hf_status hf_locks_timeline(struct hf_client *client, const char *scope,
+                                 struct hf_timeline_info *info, hf_each_hold *each,
+                                 void *argument, struct hf_error *error)
+{
+    struct timeline_listing listing = { .info = HF_TIMELINE_INFO, .caller_info = info };
+    struct scope parsed;
+    struct hf_error why;
+    if (CHECK_REPORT(HF_TIMELINE_INFO, info, error) != HF_OK ||
+        ERROR_IF_NULL(error, client, scope) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = scope_parse(view_of(scope), &parsed, &why);
+    if (status != HF_OK)
+        return error_tell(error, status, &why);
+    if (!client_server(client))
+        return error_set(
+            error, HF_UNSUPPORTED,
+            "only a server keeps a timeline; hf_locks_show reads the lock's table");
+    scope_text(&parsed, listing.info.scope);
+    listing.timeline = (struct server_timeline){ .client = client,
+                                                 .info = &listing.info,
+                                                 .begin = report_timeline_info,
+                                                 .each = each,
+                                                 .argument = argument };
+    return error_tell(error, client_server(client)->timeline(&listing.timeline, &why), &why);
+}
+
 /* ---- Blockers ------------------------------------------------------------------------ */
 
 struct blocking {

@@ -14,6 +14,8 @@ static const struct server_ops over_http = {
     .read_txn = txn_read_at_server,
     .list = lease_list,
     .list_keys = key_list,
+    .list_txns = txn_list,
+    .timeline = timeline_at_server,
 };
 
 void client_use_server(struct hf_client *client)

@@ -15,6 +15,8 @@ void client_use_server(struct hf_client *client);
 void lease_ask(struct table_ref *ref, struct request *request);
 enum hf_status lease_list(struct server_list *list, struct hf_error *error);
 enum hf_status key_list(struct server_key_list *list, struct hf_error *error);
+enum hf_status txn_list(struct server_txn_list *list, struct hf_error *error);
+enum hf_status timeline_at_server(struct server_timeline *timeline, struct hf_error *error);
 enum hf_status key_change_at_server(struct table_ref *ref, struct change *change,
                                     struct mono_time deadline, struct hf_error *error);
 enum hf_status key_read_state(struct hf_client *client, struct view name, struct buffer *body,

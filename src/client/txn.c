@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txn.c: begins, reads and decides transactions at a server. The server names the keys of a
+/* txn.c: begins, reads, lists and decides transactions at a server. The server names the keys of a
  * transaction in its record, seals them and settles them, so none of that is done here. A decision
  * that got no reply is UNSURE: it can be repeated, because a server decides a transaction once. */
 #include "client/client.h"
 #include "client/wire.h"
 
+#include "base/arena.h"
 #include "key/record.h"
 
 #include <stdio.h>
@@ -191,5 +192,138 @@ enum hf_status txn_read_at_server(struct hf_client *client, struct view id,
     http_reply_release(&reply);
     if (status != HF_OK)
         *error = answer.error;
+    return status;
+}
+
+/* ---- List ------------------------------------------------------------------------------------ */
+
+#define TXNS_BYTES_MAX (8 * MIB)
+
+/* One row. The server's label stands for the id, which is a secret. */
+struct listed_txn {
+    struct read_txn txn;
+    struct view keys; /* the JSON of an array */
+};
+
+static const struct wire_field listed_txn_fields[] = {
+#define FIELD(name, type, member) WIRE_FIELD(struct listed_txn, name, type, member)
+    FIELD("txn", WIRE_WORDS, txn.id),
+    FIELD("state", WIRE_TEXT, txn.state),
+    FIELD("holder", WIRE_WORDS, txn.holder),
+    FIELD("began_at_ms", WIRE_I64, txn.began_at_ms),
+    FIELD("decided_at_ms", WIRE_I64, txn.decided_at_ms),
+    FIELD("open", WIRE_FLAG, txn.open),
+    FIELD("applied", WIRE_FLAG, txn.applied),
+    FIELD("marked", WIRE_FLAG, txn.marked),
+    FIELD("keys", WIRE_RAW, keys),
+#undef FIELD
+};
+
+static enum hf_txn_state listed_state(const char *word)
+{
+    unsigned state = HF_TXN_PENDING;
+    while (state < HF_TXN_STATE_COUNT &&
+           strcmp(word, hf_txn_state_name((enum hf_txn_state)state)) != 0)
+        state++;
+    return state < HF_TXN_STATE_COUNT ? (enum hf_txn_state)state : HF_TXN_ABSENT;
+}
+
+/* The names of keys; NULL if memory runs out. */
+static const char **take_listed_keys(struct view json, struct arena *arena, size_t *ret_count)
+{
+    static const struct wire_field field = { "keys", WIRE_WORDS, 0, KEY_BYTES_MAX + 1 };
+    struct json_reader reader = json_read(json);
+    const char **keys = arena_take(arena, TXN_KEYS_MAX * sizeof *keys);
+    char name[KEY_BYTES_MAX + 1];
+    size_t count = 0;
+    json_enter_array(&reader);
+    while (keys && count < TXN_KEYS_MAX && json_next_element(&reader) &&
+           wire_take_text(&reader, &field, name)) {
+        keys[count] = arena_copy(arena, view_of(name)).data;
+        if (!keys[count++])
+            return NULL;
+    }
+    *ret_count = count;
+    return keys;
+}
+
+/* CANCELLED: the caller has stopped the list. */
+static enum hf_status report_txn(struct server_txn_list *list, const struct listed_txn *row,
+                                 struct hf_error *error)
+{
+    struct arena arena = ARENA_INIT;
+    struct hf_txn_info info = { .struct_size = sizeof info,
+                                .id = row->txn.id,
+                                .state = listed_state(row->txn.state),
+                                .holder = row->txn.holder,
+                                .open = row->txn.open,
+                                .applied = row->txn.applied,
+                                .marked = row->txn.marked,
+                                .began_at_ms = row->txn.began_at_ms,
+                                .decided_at_ms = row->txn.decided_at_ms };
+    enum hf_status status = HF_OK;
+    info.keys = take_listed_keys(row->keys, &arena, &info.key_count);
+    if (!info.keys)
+        status = error_no_memory(error);
+    else if (!list->each(list->argument, &info))
+        status = HF_CANCELLED;
+    arena_release(&arena);
+    return status;
+}
+
+static enum hf_status read_txn_list(struct server_txn_list *list, struct view json,
+                                    struct hf_error *error)
+{
+    struct json_reader reader = json_read(json);
+    struct view name, ignored;
+    bool more = false;
+    json_enter_object(&reader);
+    while (json_next_member(&reader, &name)) {
+        if (view_equal(name, VIEW("more"))) {
+            json_take_bool(&reader, &more);
+        } else if (!view_equal(name, VIEW("txns"))) {
+            json_skip(&reader, &ignored);
+        } else {
+            json_enter_array(&reader);
+            while (json_next_element(&reader)) {
+                struct listed_txn row = { .keys = VIEW("[]") };
+                enum hf_status status = HF_OK;
+                if (wire_take(&reader, listed_txn_fields,
+                              sizeof listed_txn_fields / sizeof listed_txn_fields[0], &row))
+                    status = report_txn(list, &row, error);
+                if (status != HF_OK)
+                    return status == HF_CANCELLED ? HF_OK : status;
+            }
+        }
+    }
+    if (!json_end(&reader))
+        return wire_invalid(reader.why, error);
+    return more ? error_set(error, HF_UNAVAILABLE,
+                            "there are more transactions than a server lists; ask for those "
+                            "of one state")
+                : HF_OK;
+}
+
+enum hf_status txn_list(struct server_txn_list *list, struct hf_error *error)
+{
+    struct buffer path = BUFFER_INIT((size_t)SERVER_PATH_MAX);
+    struct http_reply reply;
+    struct wire_answer answer;
+    buffer_append(&path, VIEW("/v1/txns"));
+    wire_parameter(&path, "namespace", view_of(client_ns(list->client)));
+    wire_parameter(&path, "limit", VIEW("1000"));
+    if (list->only != HF_TXN_ABSENT)
+        wire_parameter(&path, "state", view_of(hf_txn_state_name(list->only)));
+    if (!buffer_text(&path)) {
+        buffer_release(&path);
+        return error_no_memory(error);
+    }
+    enum hf_status status =
+        wire_get(list->client, &path, /* header */ NULL, TXNS_BYTES_MAX, &reply, &answer);
+    *error = answer.error;
+    if (status == HF_OK)
+        status = read_txn_list(list, buffer_view(&reply.body), error);
+    http_reply_release(&reply);
+    buffer_release(&path);
     return status;
 }

@@ -121,7 +121,7 @@ static struct queued_event *queued_event_new(struct env *env, const struct event
 {
     struct queued_event *queued =
         malloc(sizeof *queued + event->key.size + event->scope.size + event->holder.size +
-               event->txn.size + event->why.size + 5);
+               event->txn.size + event->why.size + event->note.size + 6);
     if (!queued)
         return NULL;
     char *at = queued->texts;
@@ -142,6 +142,8 @@ static struct queued_event *queued_event_new(struct env *env, const struct event
         .bytes_sent = event->bytes_sent,
         .bytes_received = event->bytes_received,
         .took_us = event->took.us,
+        .ttl_ms = event->ttl.us / 1000,
+        .note = append_text(&at, event->note),
     };
     return queued;
 }
@@ -187,6 +189,13 @@ void lock_event(struct hf_lock *lock, enum hf_event_kind kind, enum hf_status st
         event.token = lock->token;
         if (lock->scope_count > 0)
             event.scope = view_of(scope_text(&lock->scopes[0], scope));
+        if (kind == HF_EVENT_GRANTED || kind == HF_EVENT_RENEWED)
+            event.ttl = lock->ttl;
+        if (kind == HF_EVENT_GRANTED || kind == HF_EVENT_RENEWED || kind == HF_EVENT_RELEASED) {
+            bool kept = lock->renewal_note.size == 0 || kind == HF_EVENT_GRANTED;
+            event.note = kept ? view_of(lock->options.note ? lock->options.note : "")
+                              : lock->renewal_note;
+        }
     }
     client_event(lock->client, &event);
 }

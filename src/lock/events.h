@@ -25,13 +25,13 @@ struct observation;
 /* One event. Its views are valid only during the call. */
 struct event {
     enum hf_event_kind kind;
-    struct view key, scope, holder, txn, why;
+    struct view key, scope, holder, txn, why, note;
     uint64_t token;
     uint64_t count; /* 0: one */
     enum hf_status status;
     enum hf_store_call request;
     uint64_t bytes_sent, bytes_received;
-    struct span took;
+    struct span took, ttl;
 };
 
 struct queued_event; /* an event in the queue */

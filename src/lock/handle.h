@@ -32,6 +32,7 @@ struct hf_lock {
 
     struct env_mutex calls;
     struct queue_waiter waiter; /* guarded by the wait queue's mutex */
+    struct served_begin *begun; /* waits at a server (served_begin.h), or NULL */
 
     enum lock_state state;
     unsigned depth; /* how many times it was acquired */
@@ -41,6 +42,7 @@ struct hf_lock {
     enum hf_status gone; /* OK, EXPIRED or LOST */
     bool given_back;     /* released in the background when the client was closed */
     bool unconfirmed;    /* HELD, according to its text alone; the keeper does not know it */
+    struct table_hook end_hook; /* of the request that ends it, while it is unconfirmed */
 
     /* Used by the keeper. */
     struct hf_lock *next, *previous;
@@ -125,6 +127,8 @@ void lock_init_ending(struct hf_lock *lock, const struct lock_ending *ending,
  * hook, which may be NULL, runs in the same write. */
 enum hf_status lock_undo_acquire(struct hf_lock *lock, struct table_hook *hook,
                                  struct hf_error *error);
+
+void lock_set_state(struct hf_lock *lock, enum lock_state state);
 
 /* The two halves of an hf_lock_acquire that does not wait or, with `waits`, of an hf_lock_begin. OK
  * if the request is to be sent; `wanted` must live as long. The caller holds `calls`. */

@@ -6,14 +6,12 @@
 #include "lock/handle.h"
 
 #include "base/check.h"
-#include "base/layout.h"
 #include "base/mutant.h"
 #include "base/options.h"
 #include "base/rule.h"
 #include "lock/lease_name.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* How many times an adopted lease is renewed if the reply comes too late to use it. */
@@ -167,12 +165,13 @@ bool lock_begin_renew(struct hf_lock *lock, struct lock_renewal *renewal,
     struct keeper *keeper = &lock->client->keeper;
     struct mono_time now;
     env_mutex_lock(&keeper->mutex);
-    enum hf_status status = set_status_text(lock_check_locked(lock), error);
+    enum hf_status status = lock_check_locked(lock);
     struct mono_time end = end_locked(lock, &now);
     env_mutex_unlock(&keeper->mutex);
     *renewal = (struct lock_renewal){ .lock = lock, .adopts = status == HF_UNSURE };
     if (renewal->adopts)
         return begin_adoption(renewal, request, error);
+    set_status_text(status, error);
     request_init(request, lock->ref, TABLE_RENEW,
                  mono_earlier(end, mono_add(now, REQUEST_TIME)));
     request->table.id = view_of(lock->id);
@@ -212,6 +211,34 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
+/* False if out of memory. Only events need the note: without memory, they do not have it. */
+static bool keep_adopted_scopes(struct hf_lock *lock, const struct lease *lease)
+{
+    free(lock->scopes); /* of an earlier attempt */
+    lock->scopes = scopes_copy(lease->wish.scopes, lease->wish.scope_count);
+    lock->scope_count = lock->scopes ? lease->wish.scope_count : 0;
+    if (events_wanted(lock->client)) {
+        free((char *)(uintptr_t)lock->options.note);
+        lock->options.note =
+            lease->note.size > 0 ? strndup(lease->note.data, lease->note.size) : NULL;
+    }
+    return lock->scopes != NULL;
+}
+
+/* A lease that its text alone names has its scopes and its note in its table, until it ends. */
+static enum hf_status note_ending(struct table_hook *hook, struct lease_table *table,
+                                  const struct evidence *evidence, bool *changed,
+                                  struct hf_error *error)
+{
+    struct hf_lock *lock =
+        (struct hf_lock *)(void *)((char *)hook - offsetof(struct hf_lock, end_hook));
+    const struct lease *lease = table_find(table, view_of(lock->id));
+    (void)evidence, (void)changed;
+    if (lease)
+        keep_adopted_scopes(lock, lease);
+    return error_clear(error);
+}
+
 bool lock_begin_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
                     struct request *request, bool *ret_over, struct hf_error *error)
 {
@@ -237,6 +264,10 @@ bool lock_begin_end(struct hf_lock *lock, enum table_op_kind kind, struct view n
     request->table.id = view_of(lock->id);
     request->table.token = lock->token;
     request->table.note = note;
+    if (last && lock->unconfirmed && events_wanted(client)) {
+        lock->end_hook = (struct table_hook){ .before = note_ending };
+        request->hook = &lock->end_hook;
+    }
     return last;
 }
 
@@ -295,7 +326,8 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
     client_active(lock->client);
     env_mutex_lock(&lock->calls);
     if (lock_begin_end(lock, kind, view_of(note ? note : ""), &request, &over, &why)) {
-        request.hook = hook;
+        if (hook)
+            request.hook = hook;
         table_ref_ask(lock->ref, requests, 1);
         lock_finish_end(lock, &request, over, &why);
     }
@@ -549,26 +581,6 @@ enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
     return held ? error_clear(error) : error_set(error, HF_NOT_FOUND, "the lock is not held");
 }
 
-enum hf_status hf_lease_parse(const char *text, struct hf_lease_name *name,
-                              struct hf_error *error)
-{
-    struct hf_lease_name filled = HF_LEASE_NAME;
-    struct lease_name parsed = { 0 };
-    if (check_caller_report("HF_LEASE_NAME", name, error) != HF_OK ||
-        ERROR_IF_NULL(error, text, name) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status = lease_name_parse(view_of(text), &parsed, error);
-    if (status != HF_OK)
-        return status;
-    struct view ns = lease_name_namespace(&parsed);
-    filled.token = parsed.token;
-    snprintf(filled.ns, sizeof filled.ns, "%.*s", VIEW_ARGS(ns));
-    snprintf(filled.table, sizeof filled.table, "%.*s", VIEW_ARGS(parsed.key));
-    name_of_table(ns, parsed.key, filled.key);
-    write_caller_report(name, &filled, sizeof filled);
-    return error_clear(error);
-}
-
 static enum hf_status parse_lease(const struct hf_client *client, const char *text,
                                   struct lease_name *ret_name, struct hf_error *error)
 {
@@ -600,11 +612,8 @@ static void note_adopted(struct table_hook *hook, struct lease_table *table,
     struct hf_lock *lock = adoption->lock;
     const struct lease *lease = table_find(table, op->id);
     (void)changed;
-    free(lock->scopes); /* of an earlier attempt */
-    lock->scopes = scopes_copy(lease->wish.scopes, lease->wish.scope_count);
-    lock->scope_count = lock->scopes ? lease->wish.scope_count : 0;
+    adoption->no_memory = !keep_adopted_scopes(lock, lease);
     lock->options.mode = modes[lease->wish.mode];
-    adoption->no_memory = !lock->scopes;
 }
 
 static void init_adoption(struct lock_renewal *renewal, uint64_t token, struct request *request)

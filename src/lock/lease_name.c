@@ -4,8 +4,12 @@
 #include "lock/lease_name.h"
 
 #include "base/layout.h"
+#include "base/options.h"
 #include "base/parse.h"
+#include "lock/client_inside.h"
 #include "lock/handle.h"
+
+#include <stdio.h>
 
 static_assert(sizeof "18446744073709551615::" + LEASE_ID_MAX + KEY_BYTES_MAX <=
                   HF_LEASE_TEXT_MAX,
@@ -50,4 +54,24 @@ struct view lease_name_namespace(const struct lease_name *name)
     struct view rest = name->key;
     bool none = table_key_is_of_chunks(name->key) || table_key_is_of_shard(name->key);
     return none ? VIEW(LAYOUT_NAMESPACE_DEFAULT) : view_cut(&rest, '/');
+}
+
+enum hf_status hf_lease_parse(const char *text, struct hf_lease_name *name,
+                              struct hf_error *error)
+{
+    struct hf_lease_name filled = HF_LEASE_NAME;
+    struct lease_name parsed = { 0 };
+    if (check_caller_report("HF_LEASE_NAME", name, error) != HF_OK ||
+        ERROR_IF_NULL(error, text, name) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = lease_name_parse(view_of(text), &parsed, error);
+    if (status != HF_OK)
+        return status;
+    struct view ns = lease_name_namespace(&parsed);
+    filled.token = parsed.token;
+    snprintf(filled.ns, sizeof filled.ns, "%.*s", VIEW_ARGS(ns));
+    snprintf(filled.table, sizeof filled.table, "%.*s", VIEW_ARGS(parsed.key));
+    name_of_table(ns, parsed.key, filled.key);
+    write_caller_report(name, &filled, sizeof filled);
+    return error_clear(error);
 }

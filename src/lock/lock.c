@@ -4,6 +4,7 @@
  * unknown, the cleanup task cancels it, and keeps trying until the outcome is known. */
 #include "lock/client_inside.h"
 #include "lock/handle.h"
+#include "lock/served_begin.h"
 
 #include "base/check.h"
 #include "base/options.h"
@@ -323,7 +324,7 @@ static enum hf_status take_reply(struct hf_lock *lock, struct request *request,
 
 /* ---- Asking -------------------------------------------------------------------------- */
 
-static void set_state(struct hf_lock *lock, enum lock_state state)
+void lock_set_state(struct hf_lock *lock, enum lock_state state)
 {
     env_mutex_lock(&lock->client->keeper.mutex);
     lock->state = state;
@@ -385,7 +386,7 @@ enum hf_status lock_finish_acquire(struct hf_lock *lock, struct request *request
     enum hf_status status = take_reply(lock, request, error);
     if (request->table.wait && status == HF_HELD) {
         wait_queue_mark_queued(lock->ref, &lock->waiter);
-        set_state(lock, LOCK_WAITING);
+        lock_set_state(lock, LOCK_WAITING);
     } else if (request->table.wait) {
         wait_queue_leave(lock->ref, &lock->waiter);
     }
@@ -436,7 +437,7 @@ static enum hf_status join_queue(struct hf_lock *lock, struct mono_time deadline
 static void leave_queue(struct hf_lock *lock)
 {
     wait_queue_leave(lock->ref, &lock->waiter);
-    set_state(lock, LOCK_IDLE);
+    lock_set_state(lock, LOCK_IDLE);
 }
 
 /* Claims the waiter's turn. HELD: it was not our turn after all. LOST: we are no longer in the
@@ -644,6 +645,15 @@ enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms, struct hf_
     return status;
 }
 
+/* One attempt that does not wait, so that a free lock needs no task. */
+static enum hf_status begin_at_server(struct hf_lock *lock, struct hf_error *error)
+{
+    draw_id(lock);
+    enum hf_status status =
+        request_grant(lock, /* wait */ false, (struct mono_time){ 0 }, error);
+    return status == HF_HELD ? served_begin_start(lock, error) : status;
+}
+
 enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error)
 {
     bool held;
@@ -655,9 +665,9 @@ enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error)
     enum hf_status status = may_ask(lock, &held, error);
     if (status == HF_OK && !held)
         table_ref_await_ended(lock->ref);
-    if (status == HF_OK && !held)
-        status = client_needs_bucket(lock->client, "waiting in steps", error);
-    if (status == HF_OK && !held)
+    if (status == HF_OK && !held && lock->client->server)
+        status = begin_at_server(lock, error);
+    else if (status == HF_OK && !held)
         status = join_queue(lock, (struct mono_time){ MOMENT_FAR }, error);
     env_mutex_unlock(&lock->calls);
     return status;
@@ -690,6 +700,10 @@ enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
     case LOCK_HELD: status = hf_lock_check(lock, error); break;
     case LOCK_WAITING:
     default:
+        if (lock->begun) {
+            status = served_begin_poll(lock, error);
+            break;
+        }
         status = continue_wait(lock, wait_queue_poll(lock->ref, &lock->waiter),
                                (struct mono_time){ MOMENT_FAR }, error);
     }
@@ -704,7 +718,9 @@ enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error)
     client_active(lock->client);
     wait_queue_cancel_begin(lock->ref, &lock->waiter);
     env_mutex_lock(&lock->calls);
-    if (state_now(lock) == LOCK_WAITING)
+    if (lock->begun)
+        served_begin_cancel(lock);
+    else if (state_now(lock) == LOCK_WAITING)
         cancel_wait(lock, HF_OK, "", error);
     env_mutex_unlock(&lock->calls);
     wait_queue_cancel_end(lock->ref, &lock->waiter);
@@ -725,7 +741,9 @@ bool hf_lock_blocked(struct hf_lock *lock, size_t index)
 static bool leave_queue_and_keeper(struct hf_lock *lock)
 {
     struct hf_client *client = lock->client;
-    if (state_now(lock) == LOCK_WAITING) {
+    if (lock->begun) {
+        served_begin_cancel(lock);
+    } else if (state_now(lock) == LOCK_WAITING) {
         leave_queue(lock);
         lock_give_back(lock);
     }

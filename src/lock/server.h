@@ -39,6 +39,23 @@ struct server_key_list {
     void *argument;
 };
 
+/* A list of transactions, as hf_txns_list makes it. A server gives labels in place of the ids. */
+struct server_txn_list {
+    struct hf_client *client;
+    enum hf_txn_state only; /* ABSENT: all */
+    hf_each_txn *each;
+    void *argument;
+};
+
+/* Who held a lock when, as hf_locks_timeline lists it. */
+struct server_timeline {
+    struct hf_client *client;
+    struct hf_timeline_info *info;                   /* with the scope */
+    void (*begin)(struct server_timeline *timeline); /* the info is complete */
+    hf_each_hold *each;                              /* may be NULL */
+    void *argument;
+};
+
 struct server_ops {
     /* In place of a swap of the table (table_ref_ask): sets the result of the request. One that
      * waits is never HELD: it waits until its deadline, or until its waiter is cancelled. */
@@ -72,6 +89,12 @@ struct server_ops {
 
     /* In place of reading the documents of keys (hf_keys_list). */
     enum hf_status (*list_keys)(struct server_key_list *list, struct hf_error *error);
+
+    /* In place of reading the records of transactions (hf_txns_list). */
+    enum hf_status (*list_txns)(struct server_txn_list *list, struct hf_error *error);
+
+    /* What only a server keeps (hf_locks_timeline). */
+    enum hf_status (*timeline)(struct server_timeline *timeline, struct hf_error *error);
 };
 
 /* The server of a client; NULL: the client has a store of objects. */

@@ -260,6 +260,7 @@ HF_SCRUB_POSITION_MAX = 2050
 HF_STORE_CLOCK_ID_MAX = 65
 HF_STORE_CLOCK_SAMPLES = 16
 HF_STORE_URL_MAX = 2049
+HF_TIME_OF_HOLDER = -1
 HF_TRY_MAX = 64
 HF_TTL_MS_MAX = 86400000
 HF_TTL_MS_MIN = 100
@@ -702,6 +703,14 @@ class hf_table_info(Struct):
     pass
 
 
+class hf_timeline_info(Struct):
+    pass
+
+
+class hf_hold(Struct):
+    pass
+
+
 class hf_blocker(Struct):
     pass
 
@@ -803,6 +812,7 @@ hf_store_each_fn = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_entry))
 hf_store_repair_epoch_each = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_epoch_info))
 hf_each_lease = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_lease_info))
 hf_each_audit = CFUNCTYPE(c_bool, c_void_p, c_char_p)
+hf_each_hold = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_hold))
 hf_each_change = CFUNCTYPE(c_bool, c_void_p, c_int, POINTER(hf_lease_info))
 hf_each_blocker = CFUNCTYPE(c_bool, c_void_p, c_char_p, POINTER(hf_lease_info))
 hf_each_key = CFUNCTYPE(c_bool, c_void_p, c_char_p, POINTER(hf_key_info), POINTER(hf_key_status))
@@ -1146,7 +1156,8 @@ hf_event._fields_ = [("struct_size", c_size_t), ("kind", c_int), ("at_ms", c_int
         ("dropped", c_uint64), ("key", c_char_p), ("scope", c_char_p), ("holder", c_char_p),
         ("txn", c_char_p), ("token", c_uint64), ("count", c_uint64), ("status", c_int),
         ("why", c_char_p), ("request", c_int), ("bytes_sent", c_uint64),
-        ("bytes_received", c_uint64), ("took_us", c_int64)]
+        ("bytes_received", c_uint64), ("took_us", c_int64), ("ttl_ms", c_int64),
+        ("note", c_char_p)]
 hf_request_stats._fields_ = [("calls", c_uint64), ("failed", c_uint64), ("bytes", c_uint64)]
 hf_stats._fields_ = [("struct_size", c_size_t), ("gets", hf_request_stats),
         ("puts", hf_request_stats), ("deletes", hf_request_stats), ("lists", hf_request_stats),
@@ -1168,6 +1179,13 @@ hf_table_info._fields_ = [("struct_size", c_size_t), ("absent", c_bool), ("scope
         ("table", c_char * 1025), ("adopted", c_bool), ("next_token", c_uint64),
         ("drift_ppm", c_uint32), ("margin_ms", c_int64), ("skew_tolerance_ms", c_int64),
         ("ttl_max_ms", c_int64), ("late_bound_ms", c_int64), ("takeover_observed", c_bool)]
+hf_timeline_info._fields_ = [("struct_size", c_size_t), ("scope", c_char * 1088),
+        ("now_ms", c_int64), ("complete_since_ms", c_int64), ("dropped", c_uint64)]
+hf_hold._fields_ = [("struct_size", c_size_t), ("token", c_uint64), ("owner", c_char_p),
+        ("holder", c_char_p), ("mode", c_int), ("scope", c_char_p), ("began", c_char_p),
+        ("began_at_ms", c_int64), ("began_precision_ms", c_int64), ("ended", c_char_p),
+        ("ended_at_ms", c_int64), ("ended_precision_ms", c_int64), ("expires_at_ms", c_int64),
+        ("ended_by", c_char_p), ("reason", c_char_p)]
 hf_blocker._fields_ = [("struct_size", c_size_t), ("state", c_int), ("scope", c_char * 1088),
         ("holder", c_char * 257), ("barrier", c_bool), ("token", c_uint64), ("held_ms", c_int64),
         ("remaining_ms", c_int64), ("retry_ms", c_int64), ("scopes_blocked", c_size_t)]
@@ -1495,6 +1513,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
         POINTER(hf_error)),
     "hf_locks_show": (c_int, c_void_p, c_char_p, POINTER(hf_table_info), hf_each_lease,
         hf_each_audit, c_void_p, POINTER(hf_error)),
+    "hf_locks_timeline": (c_int, c_void_p, c_char_p, POINTER(hf_timeline_info), hf_each_hold,
+        c_void_p, POINTER(hf_error)),
     "hf_change_name": (c_char_p, c_int),
     "hf_watch_new": (c_int, c_void_p, c_char_p, POINTER(hf_list_options), POINTER(c_void_p),
         POINTER(hf_error)),

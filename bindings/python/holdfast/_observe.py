@@ -39,6 +39,8 @@ class Event:
     bytes_sent: int
     bytes_received: int
     took_us: int
+    ttl: float
+    note: str
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* locks_timeline.c: `locks timeline`: who held a lock when, as far as its table tells, or as far as
- * it can be seen by reading the table again and again; as lines, JSON or a picture. */
+/* locks_timeline.c: `locks timeline`: who held a lock when, as a server has noted it; or else as
+ * far as the lock's table tells, or can be seen by reading it again and again. As lines, JSON or a
+ * picture. */
 #include "base/timeline.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
@@ -36,7 +37,9 @@ const struct field hold_record[] = HOLD_RECORD;
 struct timeline_reading {
     struct cli *cli;
     struct timeline *timeline;
-    struct hf_table_info table;
+    struct hf_table_info table; /* only the scope is known of a server's */
+    int64_t now_ms;             /* by the clock of what was read */
+    bool has_server;
     bool no_memory;
 };
 
@@ -71,10 +74,67 @@ static bool see_audit(void *argument, const char *json)
     return true;
 }
 
-static enum hf_status read_table_once(struct timeline_reading *reading)
+static enum timeline_end end_of_name(const char *name)
+{
+    for (unsigned end = TIMELINE_RELEASE; end < TIMELINE_END_COUNT; end++)
+        if (strcmp(name, timeline_end_name((enum timeline_end)end)) == 0)
+            return (enum timeline_end)end;
+    return name[0] ? TIMELINE_UNKNOWN : TIMELINE_HELD;
+}
+
+/* The server does not say who the holder of a lease is that it granted: it is itself. */
+static bool note_served_hold(void *argument, const struct hf_hold *served)
+{
+    struct timeline_reading *reading = argument;
+    struct timeline_hold hold = {
+        .token = served->token,
+        .began = { served->began_at_ms, served->began_precision_ms },
+        .end = end_of_name(served->ended),
+        .ended = { served->ended_at_ms, served->ended_precision_ms },
+        .expires_ms = served->expires_at_ms,
+        .exclusive = served->mode == HF_EXCLUSIVE && served->scope[0] == '\0',
+        .mode = hf_mode_name(served->mode),
+        .owner = served->owner,
+        .holder = served->holder[0] ? served->holder : served->owner,
+        .scope = served->scope,
+        .by = served->ended_by,
+        .reason = served->reason,
+    };
+    reading->no_memory |= !timeline_note(reading->timeline, &hold);
+    return true;
+}
+
+/* Each reply has all that the server knows. */
+static enum hf_status read_server_once(struct timeline_reading *reading)
 {
     struct cli *cli = reading->cli;
-    int64_t at_ms = env_wall(cli->env).us / 1000;
+    struct hf_timeline_info info = HF_TIMELINE_INFO;
+    struct timeline *before = reading->timeline;
+    reading->timeline = timeline_new(HOLDS_MAX, 0);
+    timeline_free(before);
+    if (!reading->timeline)
+        return error_no_memory(&cli->error);
+    enum hf_status status = hf_locks_timeline(cli->client, cli->arguments[0], &info,
+                                              note_served_hold, reading, &cli->error);
+    if (status == HF_OK && reading->no_memory)
+        status = error_no_memory(&cli->error);
+    if (status == HF_OK) {
+        reading->now_ms = info.now_ms;
+        snprintf(reading->table.scope, sizeof reading->table.scope, "%s", info.scope);
+    }
+    return status;
+}
+
+static enum hf_status read_timeline_once(struct timeline_reading *reading)
+{
+    struct cli *cli = reading->cli;
+    if (reading->has_server) {
+        enum hf_status status = read_server_once(reading);
+        if (status != HF_UNSUPPORTED)
+            return status;
+        reading->has_server = false;
+    }
+    int64_t at_ms = reading->now_ms = env_wall(cli->env).us / 1000;
     reading->table = HF_TABLE_INFO;
     timeline_begin_look(reading->timeline);
     enum hf_status status = hf_locks_show(cli->client, cli->arguments[0], &reading->table,
@@ -96,12 +156,12 @@ static enum hf_status read_for_a_while(struct timeline_reading *reading)
         end = mono_add(end, cli_option(cli, "for")->span);
     if (pause.us < INTERVAL_LEAST.us)
         return cli_invalid(cli, "--interval must be at least 50ms");
-    enum hf_status status = read_table_once(reading);
+    enum hf_status status = read_timeline_once(reading);
     while (status == HF_OK && mono_before(env_now(cli->env), end) && !interrupted()) {
         struct mono_time next = mono_earlier(mono_add(env_now(cli->env), pause), end);
         while (mono_before(env_now(cli->env), next) && !interrupted())
             env_sleep_until(cli->env, mono_earlier(next, mono_add(env_now(cli->env), NAP)));
-        status = read_table_once(reading);
+        status = read_timeline_once(reading);
     }
     return status;
 }
@@ -134,8 +194,8 @@ static void print_holds(struct timeline_reading *reading, int64_t now_ms)
         record_show(cli, hold_record, &told, HOLD_TEXT);
     }
     if (count == 0 && !cli->json && !cli->quiet)
-        output_print(&cli->out, "nobody holds %s, and its table lists no hold that ended\n",
-                     reading->table.scope);
+        output_print(&cli->out, "nobody holds %s, and its %s lists no hold that ended\n",
+                     reading->table.scope, reading->has_server ? "server" : "table");
 }
 
 /* ---- A picture ----------------------------------------------------------------------- */
@@ -239,14 +299,15 @@ enum hf_status run_locks_timeline(struct cli *cli)
 {
     struct timeline_reading reading = { .cli = cli,
                                         .timeline = timeline_new(HOLDS_MAX, 0),
-                                        .table = HF_TABLE_INFO };
+                                        .table = HF_TABLE_INFO,
+                                        .has_server = true };
     bool draws = cli_given(cli, "svg");
     enum hf_status status = reading.timeline ? HF_OK : error_no_memory(&cli->error);
     if (status == HF_OK && draws && cli->json)
         status = cli_invalid(cli, "use either --svg or --json");
     if (status == HF_OK)
         status = read_for_a_while(&reading);
-    int64_t now_ms = env_wall(cli->env).us / 1000;
+    int64_t now_ms = reading.now_ms;
     if (status == HF_OK && draws)
         draw_timeline(&reading, now_ms);
     else if (status == HF_OK)

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/json.h"
+#include "base/owner.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -73,13 +74,17 @@ static bool is_in_namespace(const char *key, const char *ns)
 
 static void write_event(struct buffer *json, const char *ns, const struct hf_event *event)
 {
+    struct view owner;
     buffer_print(json, "{\"at_ms\":%" PRId64, event->at_ms);
     put_text(json, "namespace", ns);
     put_text(json, "scope", event->scope);
     if (is_in_namespace(event->key, ns))
         put_text(json, "table", event->key);
     put_text(json, "holder", event->holder);
+    if (owner_find(event->note, &owner))
+        buffer_print(json, ",\"owner\":\"%.*s\"", VIEW_ARGS(owner));
     put_number(json, "fencing_token", event->token);
+    put_number(json, "ttl_ms", event->ttl_ms > 0 ? (uint64_t)event->ttl_ms : 0);
     put_number(json, "count", event->count);
     if (event->kind == HF_EVENT_LOST)
         put_text(json, "reason", event->status == HF_EXPIRED ? "expired" : "ended_by_another");
