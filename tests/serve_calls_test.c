@@ -356,7 +356,7 @@ static void the_cache_has_the_latest_leases(void **state)
     static const unsigned char secret[LEASE_SECRET_BYTES] = { 7 };
     static char ids[ADDED][CORE_LEASE_ID_SIZE + 1];
     static bool forgotten[ADDED];
-    char lease[HF_LEASE_TEXT_MAX];
+    char lease[HF_LEASE_TEXT_MAX], number[24];
     (void)state;
     struct lease_ids *cache = lease_ids_new(env_real(), secret, KEPT);
     assert_non_null(cache);
@@ -372,12 +372,18 @@ static void the_cache_has_the_latest_leases(void **state)
     }
     for (size_t i = 0; i < ADDED; i++) {
         bool kept = i >= ADDED - KEPT && !forgotten[i];
-        assert_int_equal(lease_id_is_cached(cache, ids[i]), kept);
+        enum hf_status status = kept ? HF_OK : HF_UNSUPPORTED;
+        assert_int_equal(lease_id_find(cache, NULL, "k", ids[i], lease, NULL), status);
+        snprintf(number, sizeof number, "%zu", i);
+        assert_true(!kept || strcmp(lease, number) == 0);
+        if (kept)
+            assert_int_equal(lease_id_find(cache, NULL, "j", ids[i], lease, NULL),
+                             HF_NOT_FOUND);
     }
     for (size_t i = 0; i < ADDED; i++)
         lease_id_forget(cache, ids[i]);
     for (size_t i = 0; i < ADDED; i++)
-        assert_false(lease_id_is_cached(cache, ids[i]));
+        assert_int_equal(lease_id_find(cache, NULL, "k", ids[i], lease, NULL), HF_UNSUPPORTED);
     lease_ids_free(cache);
 }
 

@@ -124,8 +124,10 @@ static void describe(struct http_request *request)
 {
     struct buffer text = BUFFER_INIT(1 << 20);
     struct http_peer peer;
+    char address[HTTP_ADDRESS_MAX];
     const struct http_pair *pairs;
     http_request_peer(request, &peer);
+    http_request_address(request, address);
     buffer_print(&text, "verb %s\npath %.*s\nhost %.*s\nbody %zu\n",
                  http_verb_name(http_request_verb(request)),
                  VIEW_ARGS(http_request_path(request)), VIEW_ARGS(http_request_host(request)),
@@ -144,7 +146,7 @@ static void describe(struct http_request *request)
         buffer_print(&text, "header %.*s=%.*s\n", VIEW_ARGS(pairs[i].name),
                      VIEW_ARGS(pairs[i].value));
     buffer_print(&text, "peer %s unix %d loopback %d tls %d uid %u subject %.*s listener %zu\n",
-                 peer.address, peer.is_unix, peer.is_loopback, peer.is_tls, peer.uid,
+                 address, peer.is_unix, peer.is_loopback, peer.is_tls, peer.uid,
                  VIEW_ARGS(peer.subject), peer.listener);
     answer(request, 200, buffer_view(&text));
     buffer_release(&text);

@@ -3,6 +3,7 @@
  * instructions where they exist. The result is the same on every machine and in the simulator.
  * docs/decisions/0013-sha256-by-hand.md says why no library is used. */
 #include "base/hash.h"
+#include "base/hmac.h"
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
@@ -220,11 +221,9 @@ void hash_sha256(struct view bytes, unsigned char ret_digest[SHA256_BYTES])
     hash_sha256_end(&stream, ret_digest);
 }
 
-void hash_hmac_sha256(struct view key, struct view bytes,
-                      unsigned char ret_digest[SHA256_BYTES])
+void hash_hmac_key_init(struct hash_hmac_key *hmac, struct view key)
 {
     unsigned char inner[BLOCK_BYTES] = { 0 }, outer[BLOCK_BYTES];
-    struct hash_sha256_stream stream;
     if (key.size > BLOCK_BYTES)
         hash_sha256(key, inner);
     else if (key.size > 0)
@@ -233,12 +232,27 @@ void hash_hmac_sha256(struct view key, struct view bytes,
         outer[i] = inner[i] ^ 0x5c;
         inner[i] ^= 0x36;
     }
-    hash_sha256_init(&stream);
-    hash_sha256_add(&stream, (struct view){ (const char *)inner, BLOCK_BYTES });
+    hash_sha256_init(&hmac->inner);
+    hash_sha256_add(&hmac->inner, (struct view){ (const char *)inner, BLOCK_BYTES });
+    hash_sha256_init(&hmac->outer);
+    hash_sha256_add(&hmac->outer, (struct view){ (const char *)outer, BLOCK_BYTES });
+}
+
+void hash_hmac_with(const struct hash_hmac_key *hmac, struct view bytes,
+                    unsigned char ret_digest[SHA256_BYTES])
+{
+    struct hash_sha256_stream stream = hmac->inner;
     hash_sha256_add(&stream, bytes);
     hash_sha256_end(&stream, ret_digest);
-    hash_sha256_init(&stream);
-    hash_sha256_add(&stream, (struct view){ (const char *)outer, BLOCK_BYTES });
+    stream = hmac->outer;
     hash_sha256_add(&stream, (struct view){ (const char *)ret_digest, SHA256_BYTES });
     hash_sha256_end(&stream, ret_digest);
+}
+
+void hash_hmac_sha256(struct view key, struct view bytes,
+                      unsigned char ret_digest[SHA256_BYTES])
+{
+    struct hash_hmac_key hmac;
+    hash_hmac_key_init(&hmac, key);
+    hash_hmac_with(&hmac, bytes, ret_digest);
 }

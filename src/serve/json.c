@@ -11,7 +11,9 @@ static void put_member_name(struct buffer *json, const char *name)
     char last = json->size > 0 ? json->data[json->size - 1] : '{';
     if (last != '{' && last != '[')
         buffer_append_byte(json, ',');
-    buffer_print(json, "\"%s\":", name);
+    buffer_append_byte(json, '"');
+    buffer_append(json, view_of(name));
+    buffer_append(json, VIEW("\":"));
 }
 
 void json_put_text(struct buffer *json, const char *name, const char *text)

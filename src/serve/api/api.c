@@ -67,12 +67,15 @@ void exchange_print_scope(const struct exchange *exchange, struct buffer *text)
     const char *scope = exchange_scope(exchange);
     /* A scope without a kind is a name, like a key. */
     bool is_name = !exchange->ask.scope || !strchr(scope, ':');
-    buffer_print(text, "%s%s", is_name ? "named:" : "", scope);
+    if (is_name)
+        buffer_append(text, VIEW("named:"));
+    buffer_append(text, view_of(scope));
 }
 
 void exchange_print_resource(const struct exchange *exchange, struct buffer *text)
 {
-    buffer_print(text, "%s/", exchange->ask.ns);
+    buffer_append(text, view_of(exchange->ask.ns));
+    buffer_append_byte(text, '/');
     exchange_print_scope(exchange, text);
 }
 

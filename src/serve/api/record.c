@@ -36,9 +36,11 @@ static void write_log_entry(struct exchange *exchange, int status, struct span t
     struct api *api = exchange->api;
     const struct ask *ask = &exchange->ask;
     struct http_peer peer;
+    char address[HTTP_ADDRESS_MAX];
     struct buffer name = BUFFER_INIT(4096), scope = BUFFER_INIT(2 * ASK_TEXT_MAX);
     struct view parent;
     http_request_peer(exchange->http, &peer);
+    http_request_address(exchange->http, address);
     struct log_entry entry = {
         .at = env_wall(api->env),
         .took = took,
@@ -48,7 +50,7 @@ static void write_log_entry(struct exchange *exchange, int status, struct span t
         .word = exchange->word,
         .ns = exchange->space ? exchange->space->name : NULL,
         .who = client_name(exchange, &peer, &name),
-        .peer = peer.address,
+        .peer = address,
         .owner = ask->owner,
         .reason = ask->reason,
         .token = exchange->token ? exchange->token : ask->token,

@@ -6,8 +6,6 @@
  * lists the leases that are held, and the latest that have ended. */
 #include "serve/api/exchange.h"
 
-#include <stdio.h>
-
 #include "base/owner.h"
 
 #define LOOK_EVERY     SPAN_MS(500)
@@ -23,14 +21,12 @@ static int64_t server_wall_ms(const struct exchange *exchange)
 
 static void note_hold(const struct exchange *exchange, const struct timeline_hold *hold)
 {
-    char resource[CORE_RESOURCE_MAX]; /* as exchange_print_resource, without an allocation */
-    const char *scope = exchange_scope(exchange);
-    bool is_name = !exchange->ask.scope || !strchr(scope, ':');
-    int size = snprintf(resource, sizeof resource, "%s/%s%s", exchange->ask.ns,
-                        is_name ? "named:" : "", scope);
-    if (size > 0 && (size_t)size < sizeof resource)
-        timelines_note(exchange->api->events.timelines, (struct view){ resource, (size_t)size },
-                       hold, server_wall_ms(exchange));
+    char room[CORE_RESOURCE_MAX]; /* so that nothing is allocated */
+    struct buffer resource = { .data = room, .capacity = sizeof room, .max = sizeof room };
+    exchange_print_resource(exchange, &resource);
+    if (!resource.failed)
+        timelines_note(exchange->api->events.timelines, buffer_view(&resource), hold,
+                       server_wall_ms(exchange));
 }
 
 void report_hold_began(const struct exchange *exchange, uint64_t token, int64_t left_ms)

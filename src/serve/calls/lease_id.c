@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/hmac.h"
 #include "base/parse.h"
 #include "base/rule.h"
 
@@ -26,7 +27,7 @@ struct cached_lease {
 };
 
 struct lease_ids {
-    unsigned char secret[LEASE_SECRET_BYTES];
+    struct hash_hmac_key secret;
     size_t cached_max;
     struct env_mutex mutex; /* guards the members below */
     /* A hash table: an entry is in the first free slot from that of its key on. At most three
@@ -43,7 +44,7 @@ struct lease_ids *lease_ids_new(struct env *env, const unsigned char secret[LEAS
     struct lease_ids *ids = calloc(1, sizeof *ids);
     if (!ids)
         return NULL;
-    memcpy(ids->secret, secret, sizeof ids->secret);
+    hash_hmac_key_init(&ids->secret, (struct view){ (const char *)secret, LEASE_SECRET_BYTES });
     ids->cached_max = cached_max;
     env_mutex_init(env, &ids->mutex);
     return ids;
@@ -60,28 +61,23 @@ void lease_ids_free(struct lease_ids *ids)
     }
     free(ids->slots);
     env_mutex_release(&ids->mutex);
-    memset(ids->secret, 0, sizeof ids->secret);
+    memset(&ids->secret, 0, sizeof ids->secret);
     free(ids);
 }
 
 /* ---- Ids ----------------------------------------------------------------------------- */
-
-static void keyed_hash(const struct lease_ids *ids, struct view text,
-                       unsigned char ret_digest[SHA256_BYTES])
-{
-    struct view secret = { (const char *)ids->secret, sizeof ids->secret };
-    hash_hmac_sha256(secret, text, ret_digest);
-}
 
 static void compute_id(const struct lease_ids *ids, const char *scope, const char *lease,
                        char ret_id[CORE_LEASE_ID_SIZE + 1])
 {
     unsigned char digest[SHA256_BYTES];
     char text[HF_SCOPE_TEXT_MAX + 1 + HF_LEASE_TEXT_MAX];
-    int size =
-        snprintf(text, sizeof text, "%s %s", scope, lease); /* neither contains a space */
-    check(size > 0 && (size_t)size < sizeof text);
-    keyed_hash(ids, (struct view){ text, (size_t)size }, digest);
+    size_t scope_size = strlen(scope), lease_size = strlen(lease);
+    check(scope_size + 1 + lease_size < sizeof text);
+    memcpy(text, scope, scope_size);
+    text[scope_size] = ' '; /* neither contains a space */
+    memcpy(text + scope_size + 1, lease, lease_size);
+    hash_hmac_with(&ids->secret, (struct view){ text, scope_size + 1 + lease_size }, digest);
     hex_encode(digest, CORE_LEASE_ID_SIZE / 2, ret_id);
 }
 
@@ -97,7 +93,7 @@ static void cache_key(const struct lease_ids *ids, const char *id,
                       unsigned char ret_key[CACHE_KEY_BYTES])
 {
     unsigned char digest[SHA256_BYTES];
-    keyed_hash(ids, view_of(id), digest);
+    hash_hmac_with(&ids->secret, view_of(id), digest);
     memcpy(ret_key, digest, CACHE_KEY_BYTES);
 }
 
@@ -187,6 +183,7 @@ static void drop_first_locked(struct lease_ids *ids)
 static void cache_add(struct lease_ids *ids, const char *id, const char *lease)
 {
     size_t size = strlen(lease) + 1;
+    check(size <= HF_LEASE_TEXT_MAX);
     struct cached_lease *entry = malloc(sizeof *entry + size);
     if (!entry)
         return;
@@ -209,19 +206,9 @@ static bool cache_get(struct lease_ids *ids, const char *id, char ret_lease[HF_L
     env_mutex_lock(&ids->mutex);
     const struct cached_lease *entry = find_cached_locked(ids, key);
     if (entry)
-        snprintf(ret_lease, HF_LEASE_TEXT_MAX, "%s", entry->lease);
+        memcpy(ret_lease, entry->lease, strlen(entry->lease) + 1);
     env_mutex_unlock(&ids->mutex);
     return entry != NULL;
-}
-
-bool lease_id_is_cached(struct lease_ids *ids, const char *id)
-{
-    unsigned char key[CACHE_KEY_BYTES];
-    cache_key(ids, id, key);
-    env_mutex_lock(&ids->mutex);
-    bool cached = find_cached_locked(ids, key) != NULL;
-    env_mutex_unlock(&ids->mutex);
-    return cached;
 }
 
 void lease_id_forget(struct lease_ids *ids, const char *id)
@@ -281,6 +268,8 @@ enum hf_status lease_id_find(struct lease_ids *ids, struct hf_client *client, co
                    ? error_clear(error)
                    : error_set(error, HF_NOT_FOUND, "this is the id of another lock's lease");
     }
+    if (!client)
+        return error_set(error, HF_UNSUPPORTED, "the lease is not in the cache");
     enum hf_status status =
         hf_locks_show(client, scope, NULL, compare_lease, NULL, &search, error);
     if (status != HF_OK)

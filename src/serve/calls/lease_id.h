@@ -38,13 +38,11 @@ void lease_ids_free(struct lease_ids *ids);
 void lease_id_of(struct lease_ids *ids, const char *scope, const char *lease,
                  char ret_id[CORE_LEASE_ID_SIZE + 1]);
 
-/* The lease with this id among those of a scope. NOT_FOUND: there is none. */
+/* The lease with this id among those of a scope. NOT_FOUND: there is none. Without a client, only
+ * the cache is searched; UNSUPPORTED: it is not there. */
 enum hf_status lease_id_find(struct lease_ids *ids, struct hf_client *client, const char *scope,
                              const char *id, char ret_lease[HF_LEASE_TEXT_MAX],
                              struct hf_error *error);
-
-/* Whether lease_id_find finds this id without reading the store. */
-bool lease_id_is_cached(struct lease_ids *ids, const char *id);
 
 /* Drops a lease from the cache, because it has ended. */
 void lease_id_forget(struct lease_ids *ids, const char *id);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mutant.h"
+#include "base/parse.h"
 #include "base/rule.h"
 
 #include <stdio.h>
@@ -318,25 +319,36 @@ static enum hf_status update_under_lease(struct lease_order *it, const char *lea
     return status;
 }
 
-/* Finds the lease by its id, and checks the token that the client expects. */
-static enum hf_status find_lease(struct lease_order *it, char ret_lease[HF_LEASE_TEXT_MAX],
-                                 struct core_result *result, struct hf_error *error)
+/* The text of a lease begins with its token. */
+static uint64_t token_of_lease(const char *lease)
 {
-    struct hf_lease_name name = HF_LEASE_NAME;
-    enum hf_status status = lease_id_find(it->ids, it->task.client, it->task.scope,
-                                          it->task.lease_id, ret_lease, error);
-    if (status == HF_OK)
-        status = hf_lease_parse(ret_lease, &name, error);
+    struct view rest = view_of(lease);
+    uint64_t token = 0;
+    check(parse_u64(view_cut(&rest, ':'), UINT64_MAX, &token, NULL) == HF_OK);
+    return token;
+}
+
+/* Finds the lease by its id, and checks the token that the client expects. Without a client, only
+ * the cache is searched. */
+static enum hf_status find_lease(struct lease_order *it, struct hf_client *client,
+                                 char ret_lease[HF_LEASE_TEXT_MAX], struct core_result *result,
+                                 struct hf_error *error)
+{
+    enum hf_status status =
+        lease_id_find(it->ids, client, it->task.scope, it->task.lease_id, ret_lease, error);
     if (status == HF_NOT_FOUND) {
         result->outcome = HF_KEY_LEASE_EXPIRED;
         return error_set(error, HF_LOST, "there is no lease with this id; it has ended");
     }
-    if (status == HF_OK && it->task.token != 0 && it->task.token != name.token) {
+    if (status != HF_OK)
+        return status;
+    uint64_t token = token_of_lease(ret_lease);
+    if (it->task.token != 0 && it->task.token != token) {
         result->outcome = HF_KEY_FENCING_MISMATCH;
         return error_set(error, HF_FENCED, "the lease has another fencing token");
     }
-    result->token = name.token;
-    return status;
+    result->token = token;
+    return HF_OK;
 }
 
 /* The result of an operation on a lease, which has this status. */
@@ -354,7 +366,7 @@ static void end_use(struct lease_order *it, enum hf_status status, struct hf_err
      * taken effect can be repeated. */
     bool changes = kind == LEASE_UPDATE || kind == LEASE_REMOVE;
     result->keep = status == HF_OK || (changes && status == HF_UNSURE);
-    snprintf(result->lease_id, sizeof result->lease_id, "%s", it->task.lease_id);
+    memcpy(result->lease_id, it->task.lease_id, sizeof result->lease_id);
     call_result_set(result, status, error);
 }
 
@@ -363,7 +375,7 @@ static void use_lease(struct lease_order *it, struct core_result *result)
     char lease[HF_LEASE_TEXT_MAX];
     struct hf_error error;
     enum lease_order_kind kind = it->task.kind;
-    enum hf_status status = find_lease(it, lease, result, &error);
+    enum hf_status status = find_lease(it, it->task.client, lease, result, &error);
     bool found = status == HF_OK;
     if (found && kind == LEASE_KEEPALIVE)
         status = keep_alive(it, lease, result, &error);
@@ -404,11 +416,11 @@ static enum hf_status prepare_use(struct lease_order *it, struct hf_lock **ret_l
     enum hf_status status = HF_OK;
     bool gives_back = it->order.what == CORE_CALL_GIVE_BACK;
     *ret_lock = NULL;
-    it->order.alone = !gives_back && !lease_id_is_cached(it->ids, it->task.lease_id);
-    if (!gives_back && !it->order.alone)
-        status = find_lease(it, lease, &it->order.result, error);
-    if (status != HF_OK || it->order.alone)
-        return status;
+    if (!gives_back)
+        status = find_lease(it, /* client */ NULL, lease, &it->order.result, error);
+    it->order.alone = status == HF_UNSUPPORTED;
+    if (status != HF_OK)
+        return it->order.alone ? HF_OK : status;
     return name_lock(it, gives_back ? it->lease : lease, ret_lock, error);
 }
 

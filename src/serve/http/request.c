@@ -105,7 +105,11 @@ void http_request_peer(const struct http_request *request, struct http_peer *ret
         .subject = connection->tls ? tls_subject(connection->tls) : VIEW(""),
         .listener = connection->listener,
     };
-    peer_text(address, ret_peer->address);
+}
+
+void http_request_address(const struct http_request *request, char ret_text[HTTP_ADDRESS_MAX])
+{
+    peer_text(&request->connection->address, ret_text);
 }
 
 void http_request_set_user(struct http_request *request, void *user)

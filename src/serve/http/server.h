@@ -221,7 +221,6 @@ char *http_request_take_body(struct http_request *request, size_t *ret_size);
 
 /* Where a request comes from. */
 struct http_peer {
-    char address[HTTP_ADDRESS_MAX]; /* "127.0.0.1:4711", "[::1]:4711" or "unix" */
     bool is_unix;
     bool is_loopback; /* true for Unix sockets too */
     bool is_tls;
@@ -231,6 +230,9 @@ struct http_peer {
     size_t listener;     /* which listener accepted it */
 };
 void http_request_peer(const struct http_request *request, struct http_peer *ret_peer);
+
+/* "127.0.0.1:4711", "[::1]:4711" or "unix". */
+void http_request_address(const struct http_request *request, char ret_text[HTTP_ADDRESS_MAX]);
 
 /* Who sends it, as connections are counted: bytes that stand for an IPv4 address, an IPv6 network
  * of 64 bits, or a user of this machine. */
