@@ -95,7 +95,9 @@ class System:
         self.home = "/root" if self.own else folder
 
     def make(self, log):
-        if self.own and not os.path.isdir(self.root):
+        """A fresh system, even if an earlier attempt to install has left one."""
+        if self.own:
+            execute(["rm", "-rf", "--one-file-system", self.root, self.root + ".new"], log)
             stamp = self.bare + ".made"
             if not os.path.exists(stamp) or time.time() - os.path.getmtime(stamp) > BARE_SECONDS_MAX:
                 execute(["sh", CHROOT, "make", self.bare], log)
