@@ -48,7 +48,7 @@ STEPS = [
     ("amd64", "make amd64"),
     ("deb", "make deb"),
     ("deb-amd64", "make deb ARCH=amd64"),
-    ("package", "ls build-deb/*.changes || make deb; python3 tests/package_test.py build-deb"),
+    ("package", "ls build-deb/python3-holdfast_*.deb || make deb; python3 tests/package_test.py build-deb"),
     ("tarball", "make tarball"),
     ("docs", "make docs"),
     ("soak", "make soak HOURS=1"),
