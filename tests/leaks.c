@@ -5,9 +5,10 @@
  * seconds however little was allocated. So it runs only if there may be something to find: if
  * more bytes are allocated at the end than if the program had ended at once.
  *
- * Memory that stays allocated by design must not count. Libraries for stores on the network are
- * loaded first. Memory that the C library caches (stacks of ended threads, time zones, the
- * environment) is freed on request, both at the end and in the child that ends at once. */
+ * Memory that stays allocated by design must not count. Libraries for stores on the network and for
+ * compression are loaded first. Memory that the C library caches (stacks of ended threads, time
+ * zones, the environment) is freed on request, both at the end and in the child that ends at
+ * once. */
 #include "base/check.h"
 #include "base/sanitizer.h"
 
@@ -31,6 +32,10 @@ __attribute__((weak)) bool xml_load(void);
 __attribute__((weak)) int curl_global_init(long flags);
 __attribute__((weak)) void curl_global_cleanup(void);
 
+/* Of src/merge, where the program has that: each call loads its library. */
+__attribute__((weak)) const char *zError(int status);
+__attribute__((weak)) unsigned ZSTD_isError(size_t result);
+
 static size_t bytes_at_start;
 static bool ended;
 
@@ -45,6 +50,10 @@ static void load_libraries(void)
         xml_load();
     if (curl_global_init && curl_global_init(0) == 0)
         curl_global_cleanup();
+    if (zError)
+        zError(0);
+    if (ZSTD_isError)
+        ZSTD_isError(0);
 }
 
 static size_t bytes_left_at_end(void)
