@@ -46,6 +46,13 @@ CASES = [
     ("holdfast run deploy my-own-prog", {"my-own-program"}),
     ("holdfast run deploy -- cat note", {"notes.txt"}),
     ("holdfast store put k note", {"notes.txt"}),
+    ("holdfast store ls --store pro", {"prod"}),
+    ("holdfast --store prod key get or", {"orders/42"}),
+    ("holdfast --profile c", {"ci"}),
+    ("holdfast --profile ci key get or", {"orders/42"}),
+    ("holdfast store sync prod#rep", {"prod#reports/"}),
+    ("holdfast merge prod#reports/", {"prod#reports/today.csv"}),
+    ("holdfast merge sqlite:store.db#reports/", {"sqlite:store.db#reports/today.csv"}),
     ("holdfast --store /no/such/store key get ", set()),
     ("holdfast --store dir:/no/such/store key get ", set()),
     ("holdfast --store nonsense key get ", set()),
@@ -65,6 +72,10 @@ class Scratch:
                     "TERM": "dumb", "LC_ALL": "C.UTF-8", "HOLDFAST_STORE": "sqlite:store.db",
                     "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")}
         self.write("notes.txt", "")
+        os.makedirs(os.path.join(self.path, ".config/holdfast"))
+        self.write(".config/holdfast/holdfast.conf",
+                   f"[store prod]\nurl = sqlite:{self.path}/store.db\n[store test]\nurl = dir:/no/such\n"
+                   "[profile ci]\nstore = prod\n")
         for line in ("acquire deploy", "acquire nightly/import", "key update orders/42 --take",
                      "store put reports/today.csv notes.txt", "compact create --format usv --key 1",
                      "compact create --format usv --key 1 --partition logs",

@@ -55,6 +55,22 @@ def _(s):
     true("there is no [store pord]" in text and "config show" in text, text)
 
 
+@it("an object has the name of its store before '#', where a command takes files; a file of that name is ./NAME")
+def _(s):
+    configure(s, STORES)
+    s.run("store", "put", "-q", "--store", "prod", "a.csv", "-", stdin=b"id,t\n1,2026-02-06T10:00:00Z\n")
+    s.run("merge", "-q", "--format", "csv", "--key", "id", "--time", "t", "-o", "test#b.csv", "prod#a.csv")
+    equal(s.out("store", "get", "--store", "test", "b.csv"), b"id,t\n1,2026-02-06T10:00:00Z\n")
+    s.run("store", "sync", "-q", "prod", "test#copy/")
+    equal(s.out("store", "get", "--store", "test", "copy/a.csv")[:4], b"id,t")
+    true("must be 1 to 1024 bytes" in fails(s, "INVALID", "merge", "--format", "csv", "--key", "id", "--time", "t", "-o", "out", "prod#"), "no key")
+    s.write("prod#a.csv", b"id,t\n2,2026-02-06T10:00:00Z\n")
+    s.run("merge", "-q", "--format", "csv", "--key", "id", "--time", "t", "-o", "out", "./prod#a.csv")
+    equal(s.read("out"), b"id,t\n2,2026-02-06T10:00:00Z\n")
+    text = fails(s, "NOT_FOUND", "merge", "--format", "csv", "--key", "id", "--time", "t", "-o", "out", "nobody#a.csv")
+    true("nobody#a.csv" in text, text)
+
+
 @it("the log and colors are set by an option, a variable or the file, in this order")
 def _(s):
     configure(s, "[defaults]\nverbose = 2\nlog = text:HERE/log\ncolor = never\n")

@@ -54,8 +54,8 @@ BLOCKS = {  # and the rows that each may have
 FLAGS = ["only_reads", "ends_in_order", "no_config"]
 OPENS = ["objects", "store", "client", "partition", "index"]
 TYPES = ["count", "limit", "size", "span", "wait", "exit_code"]
-COMPLETIONS = ["file", "url", "command", "program", "lock", "object", "partition", "index", "txn",
-               "group", "namespace"]
+COMPLETIONS = ["file", "url", "command", "program", "profile", "lock", "object", "partition",
+               "index", "txn", "group", "namespace"]
 NAME = r"([A-Z][A-Z=]*)"
 ARGUMENTS = [(NAME, "ONE"), (r"\[" + NAME + r"\]", "OPTIONAL"), (NAME + r"\.\.\.", "MANY"),
              (r"\[" + NAME + r"\.\.\.\]", "ANY"), ("-- " + NAME + r"\.\.\.", "COMMAND")]

@@ -46,6 +46,7 @@ enum completion {
     COMPLETE_URL,
     COMPLETE_COMMAND, /* a holdfast command */
     COMPLETE_PROGRAM, /* any other program, then files */
+    COMPLETE_PROFILE, /* of the configuration file */
     /* Names that are read from the store: */
     COMPLETE_LOCK, /* also keys, which are locks with a state */
     COMPLETE_OBJECT,

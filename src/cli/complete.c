@@ -4,8 +4,10 @@
  *
  * The first line of the output is its kind: `words` (one word per line, with a tab and a summary),
  * `nospace` (the same, but a word may continue), `file PREFIX` (a path after PREFIX) or `program`
- * (the name of a program). Names of locks, keys and so on are read from the store, which is never
- * created. Reading takes at most COMPLETE_S and fails silently, because the user is typing. */
+ * (the name of a program). Names of stores and profiles are read from the configuration files, and
+ * names of locks, keys and so on from the store, which is never created. Reading takes at most
+ * COMPLETE_S and fails silently, because the user is typing. */
+#include "cli/config/config.h"
 #include "cli/lock/lock.h"
 
 #include <signal.h>
@@ -95,6 +97,21 @@ static void offer_commands(struct typed *typed, struct view path)
     }
 }
 
+/* Offers the names of stores or of profiles in the configuration files, each once. */
+static void offer_config_names(struct typed *typed, enum config_section section)
+{
+    const struct config *config = typed->cli->config;
+    for (size_t i = 0; config && i < config->count; i++) {
+        const struct config_setting *at = &config->settings[i];
+        bool first = at->section == section;
+        for (size_t j = 0; j < i; j++)
+            first = first && (config->settings[j].section != section ||
+                              !view_equal(config->settings[j].subject, at->subject));
+        if (first)
+            write_word(typed, at->subject, section == CONFIG_STORE ? at->value.data : NULL);
+    }
+}
+
 /* Offers "dir:" for dir:PATH and "s3://" for s3://BUCKET; after a scheme that is followed by a file
  * name, offers files. */
 static void offer_urls(struct typed *typed)
@@ -111,6 +128,7 @@ static void offer_urls(struct typed *typed)
         bool slashes = view_starts_with(view_from(form, size), VIEW("//"));
         write_word(typed, view_first(form, slashes ? size + 2 : size), NULL);
     }
+    offer_config_names(typed, CONFIG_STORE);
 }
 
 /* ---- Names in the store -------------------------------------------------------------- */
@@ -172,16 +190,16 @@ static bool offer_name(void *argument, const struct hf_store_entry *entry)
     return true;
 }
 
-static void offer_names(struct typed *typed, const struct name_place *place)
+/* `url` is that of the store, or NULL: the store of the command line. */
+static void offer_names(struct typed *typed, const struct name_place *place, struct view url)
 {
     struct hf_store_list_options options = HF_STORE_LIST_OPTIONS;
     struct offering offering = { .typed = typed, .place = place };
     struct buffer prefix = BUFFER_INIT(2 * HF_KEY_BYTES_MAX);
     struct cli *cli = typed->cli, *line = &typed->line;
     const char *ns = cli_has_option(line, "ns") ? option_text(line, "ns") : NULL;
-    struct view url = { NULL, 0 };
     struct hf_store *store = NULL;
-    if (cli_given(line, "store"))
+    if (!url.data && cli_given(line, "store"))
         url = cli_option(line, "store")->text;
     signal(SIGALRM, give_up_waiting);
     alarm(COMPLETE_S);
@@ -205,13 +223,39 @@ static void offer_names(struct typed *typed, const struct name_place *place)
     hf_store_close(store);
 }
 
+/* After STORE#, where an object is accepted in place of a file or store, offers its objects. */
+static bool offer_objects_of_place(struct typed *typed, enum completion kind)
+{
+    struct view word = typed->current, store = view_first(word, view_find(word, '#'));
+    struct cli *cli = typed->cli;
+    if ((kind != COMPLETE_FILE && kind != COMPLETE_URL) || store.size == word.size ||
+        (!hf_store_is_url(word.data) && !config_has_store(cli, store)))
+        return false;
+    struct buffer before = BUFFER_INIT(2 * HF_STORE_URL_MAX);
+    buffer_append(&before, typed->before);
+    buffer_append(&before, view_first(word, store.size + 1));
+    typed->before = arena_copy(&cli->arena, buffer_view(&before));
+    typed->current = view_from(word, store.size + 1);
+    store = arena_copy(&cli->arena, store); /* adds a NUL */
+    for (size_t i = 0; i < sizeof name_places / sizeof *name_places; i++)
+        if (store.data && typed->before.data && name_places[i].kind == COMPLETE_OBJECT)
+            offer_names(typed, &name_places[i], store);
+    buffer_release(&before);
+    return true;
+}
+
 static void offer_kind(struct typed *typed, enum completion kind)
 {
     struct buffer path = BUFFER_INIT(128);
+    if (offer_objects_of_place(typed, kind))
+        return;
     for (size_t i = 0; i < sizeof name_places / sizeof *name_places; i++)
         if (name_places[i].kind == kind)
-            offer_names(typed, &name_places[i]);
-    if (kind == COMPLETE_FILE) {
+            offer_names(typed, &name_places[i], (struct view){ NULL, 0 });
+    if (kind == COMPLETE_PROFILE) {
+        write_kind(typed, "words");
+        offer_config_names(typed, CONFIG_PROFILE);
+    } else if (kind == COMPLETE_FILE) {
         write_file_kind(typed, VIEW(""));
     } else if (kind == COMPLETE_URL) {
         offer_urls(typed);
@@ -245,6 +289,23 @@ static void offer_arguments(struct typed *typed, struct view path)
         offer_kind(typed, later_of_program ? COMPLETE_FILE : spec->completion);
 }
 
+static bool ignore_mistake(void *argument, const struct hf_error *error)
+{
+    (void)argument, (void)error;
+    return true;
+}
+
+/* Reads the configuration files, as far as they can be read, for the names of stores and for the
+ * store that they choose. A profile on the typed line counts. */
+static void read_typed_config(struct typed *typed)
+{
+    struct cli *cli = typed->cli;
+    const struct option_value *profile = cli_option(&typed->line, "profile");
+    if (profile)
+        cli_set_default(cli, "profile", profile->text);
+    config_read(cli, ignore_mistake, NULL, &cli->config);
+}
+
 /* A word such as "--mode=sh" is an option and the start of its value. */
 enum hf_status run_completion_words(struct cli *cli)
 {
@@ -252,6 +313,7 @@ enum hf_status run_completion_words(struct cli *cli)
     char space[COMMAND_PATH_MAX];
     struct typed typed = { .cli = cli, .line = { .arena = ARENA_INIT }, .before = VIEW("") };
     cli_parse_typed(&typed.line, cli->arguments, count);
+    read_typed_config(&typed);
     struct view path = cli_path(&typed.line, space);
     struct view word = cli->argument_count > 0 ? view_of(cli->arguments[count]) : VIEW("");
     size_t equals = view_find(word, '=');

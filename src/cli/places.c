@@ -4,9 +4,11 @@
  * same object cannot overwrite each other unnoticed. */
 #include "cli/places.h"
 
+#include "cli/config/config.h"
 #include "cli/output/progress.h"
 #include "file/new_file.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 /* ---- Stores -------------------------------------------------------------------------- */
@@ -24,13 +26,36 @@ void places_close(struct places *places)
     places->stores = NULL;
 }
 
+bool place_is_object(struct cli *cli, const char *text)
+{
+    struct view name = view_first(view_of(text), view_find(view_of(text), '#'));
+    return hf_store_is_url(text) || (text[name.size] == '#' && config_has_store(cli, name));
+}
+
+/* Splits STORE#KEY. The store may also be the name of one in the configuration file. */
+static enum hf_status place_split(struct cli *cli, const char *url,
+                                  char ret_store[HF_STORE_URL_MAX], const char **ret_key)
+{
+    struct view whole = view_of(url), name = view_first(whole, view_find(whole, '#'));
+    size_t key_size = name.size < whole.size ? whole.size - name.size - 1 : 0;
+    if (hf_store_is_url(url) || !config_has_store(cli, name))
+        return hf_store_url_split(url, ret_store, ret_key, &cli->error);
+    if (key_size < 1 || key_size > HF_KEY_BYTES_MAX)
+        return cli_invalid(cli,
+                           "the key after '#' in '%.80s' must be 1 to %d bytes long, not %zu",
+                           url, HF_KEY_BYTES_MAX, key_size);
+    snprintf(ret_store, HF_STORE_URL_MAX, "%.*s", VIEW_ARGS(name));
+    *ret_key = url + name.size + 1;
+    return HF_OK;
+}
+
 /* Opens the store of an object, unless it is open already. */
 static enum hf_status place_open(struct places *places, const char *url, bool must_exist,
                                  struct hf_store **ret_store, const char **ret_key)
 {
     struct cli *cli = places->cli;
     char text[HF_STORE_URL_MAX];
-    enum hf_status status = hf_store_url_split(url, text, ret_key, &cli->error);
+    enum hf_status status = place_split(cli, url, text, ret_key);
     struct view absolute = view_of(text);
     if (status == HF_OK)
         status = cli_find_store(cli, &absolute);
@@ -57,7 +82,7 @@ enum hf_status place_check(struct cli *cli, const char *url)
 {
     char store[HF_STORE_URL_MAX];
     const char *key;
-    return hf_store_url_split(url, store, &key, &cli->error);
+    return place_split(cli, url, store, &key);
 }
 
 /* ---- Reading ------------------------------------------------------------------------- */

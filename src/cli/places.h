@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* places.h: objects in place of files. A command that reads or writes data also accepts the URL of
- * an object, STORE#KEY (hf_store_url_split). The object is copied through an unnamed temporary
+ * an object, STORE#KEY (hf_store_url_split); STORE may be a name from the configuration file. The
+ * object is copied through an unnamed temporary
  * file: a command never sees part of an object, and an object appears only when it is complete. */
 #ifndef CLI_PLACES_H
 #define CLI_PLACES_H
@@ -15,6 +16,10 @@ struct places {
 
 /* Closes the stores. */
 void places_close(struct places *places);
+
+/* Whether an argument names an object rather than a file: it starts like a store URL, or with the
+ * name of a store in the configuration file and '#'. A file of such a name is ./NAME. */
+bool place_is_object(struct cli *cli, const char *text);
 
 /* INVALID, with the reason in cli->error, unless the URL names an object. Opens nothing. */
 enum hf_status place_check(struct cli *cli, const char *url);

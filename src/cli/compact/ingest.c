@@ -136,10 +136,10 @@ static void ingest_batch(struct ingesting *ingesting)
     ingesting->count = ingesting->copy_count = 0;
 }
 
-static bool must_be_copied(const char *name)
+static bool must_be_copied(struct cli *cli, const char *name)
 {
     struct stat info;
-    return hf_store_is_url(name) || is_stdin(name) ||
+    return place_is_object(cli, name) || is_stdin(name) ||
            (stat(name, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
 }
 
@@ -150,7 +150,7 @@ static enum hf_status copy_argument(struct ingesting *ingesting, const char *nam
     size_t copy = ingesting->copy_count;
     int fd = -1;
     enum hf_status status =
-        hf_store_is_url(name)
+        place_is_object(ingesting->cli, name)
             ? place_fetch(&ingesting->places, name, &fd)
             : source_take(ingesting->cli, name, view_of(is_stdin(name) ? "stdin" : name), &fd);
     if (status != HF_OK)
@@ -167,7 +167,7 @@ static enum hf_status copy_argument(struct ingesting *ingesting, const char *nam
 static void ingest_argument(struct ingesting *ingesting, const char *name)
 {
     const char *path = name;
-    bool is_copied = must_be_copied(name);
+    bool is_copied = must_be_copied(ingesting->cli, name);
     if (is_copied && ingesting->copy_count == COPIES_MAX)
         ingest_batch(ingesting);
     if (is_copied && copy_argument(ingesting, name, &path) != HF_OK) {
@@ -186,7 +186,7 @@ static enum hf_status check_ingest_arguments(struct cli *cli)
     size_t stdins = 0;
     for (size_t i = 0; i < cli->argument_count; i++) {
         const char *name = cli->arguments[i];
-        if (hf_store_is_url(name) && place_check(cli, name) != HF_OK)
+        if (place_is_object(cli, name) && place_check(cli, name) != HF_OK)
             return cli->error.status;
         stdins += is_stdin(name);
     }

@@ -354,6 +354,11 @@ const struct config_setting *config_find(const struct config *config,
     return NULL;
 }
 
+bool config_has_store(const struct cli *cli, struct view name)
+{
+    return cli->config && config_find(cli->config, CONFIG_STORE, name, VIEW("url")) != NULL;
+}
+
 const char *config_profile(struct cli *cli)
 {
     const char *given = option_text(cli, "profile"), *variable = getenv("HOLDFAST_PROFILE");

@@ -62,6 +62,9 @@ const struct config_setting *config_find(const struct config *config,
                                          enum config_section section, struct view subject,
                                          struct view name);
 
+/* Whether a file has [store NAME]. False before the files are read. */
+bool config_has_store(const struct cli *cli, struct view name);
+
 /* The setting that counts for this option: that of the profile, else that of the defaults; or
  * NULL. */
 const struct config_setting *config_default(struct cli *cli, const char *option);

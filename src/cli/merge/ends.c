@@ -14,7 +14,7 @@ static enum hf_status check_input(struct cli *cli, const char *path, bool *stdin
 {
     if (path[0] == '\0')
         return cli_invalid(cli, "the name of an input is empty");
-    if (hf_store_is_url(path))
+    if (place_is_object(cli, path))
         return place_check(cli, path);
     if (!is_stdin(path))
         return HF_OK;
@@ -33,7 +33,7 @@ enum hf_status merge_ends_check(struct merge_ends *ends, struct cli *cli, const 
     if (output[0] == '\0')
         return cli_invalid(cli, "the name of the output is empty");
     ends->to_stdout = is_stdout(output);
-    ends->to_object = hf_store_is_url(output);
+    ends->to_object = place_is_object(cli, output);
     if (ends->to_object)
         status = place_check(cli, output);
     else if (!ends->to_stdout)
@@ -92,7 +92,7 @@ enum hf_status merge_ends_open(struct merge_ends *ends)
     for (size_t i = 0; status == HF_OK && i < count; i++) {
         const char *name = cli->arguments[i];
         struct hf_merge_file *input = &ends->inputs[i];
-        bool is_object = hf_store_is_url(name);
+        bool is_object = place_is_object(cli, name);
         if (!is_object && !is_stdin(name))
             continue;
         input->path = NULL;

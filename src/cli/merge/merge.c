@@ -130,7 +130,7 @@ static enum hf_status take_file_names(struct merge *merge)
     if (status != HF_OK)
         return status;
     merge->options.reject_path = rejects;
-    if (rejects && (!rejects[0] || is_stdout(rejects) || hf_store_is_url(rejects)))
+    if (rejects && (!rejects[0] || is_stdout(rejects) || place_is_object(cli, rejects)))
         return cli_invalid(cli, "--rejects takes the name of a local file, not '%.60s'",
                            rejects);
     if (rejects || merge->ends.to_stream || merge->ends.to_object)
