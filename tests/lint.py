@@ -225,6 +225,7 @@ class CFile:
         with open(os.path.join(root, path), encoding="utf-8") as file:
             self.text = file.read()
         self.code = strip_c(self.text)
+        self.statements = blank_directives(self.code)
         parts = path.split("/")
         self.top = parts[0]
         self.layer = parts[1] if parts[0] == "src" and len(parts) > 2 else parts[0]
@@ -243,7 +244,7 @@ class CFile:
 
     def functions(self):
         """(name, start, end) of each function body with its head, by matching braces."""
-        code = blank_directives(self.code)
+        code = self.statements
         depth, head, body = 0, 0, None
         for match in re.finditer(r"[{};]", code):
             mark, position = match.group(), match.start()
@@ -254,8 +255,9 @@ class CFile:
             elif mark == "}":
                 depth -= 1
                 if depth == 0 and body is not None:
-                    start = body + len(code[body:]) - len(code[body:].lstrip())
-                    name = re.search(r"(\w+)\s*\(", code[start:])
+                    text = code[body:position]
+                    start = body + len(text) - len(text.lstrip())
+                    name = re.search(r"(\w+)\s*\(", code[start:position])
                     yield name.group(1), start, position + 1
                     body = None
             if depth == 0:
@@ -383,7 +385,12 @@ def check_system_headers(tree):
                 yield file.at(position, "src/%s may not include <%s>" % (file.layer, name))
 
 
-CALL = re.compile(r"(?:(?<![\w.>])|(?<=[^-]>))(\w+)(?=\s*\()")
+CALL = re.compile(r"\b(\w+)\b(?=\s*\()")
+
+
+def is_member(code, position):
+    """Whether what is called there is a member of a structure."""
+    return code[position - 1:position] == "." or code[position - 2:position] == "->"
 
 
 def banned_calls():
@@ -400,13 +407,17 @@ def banned_calls():
 
 def check_banned_calls(tree):
     names, prefixes = banned_calls()
+    rules_of = {}
     for file in tree.c_files:
         excepted = EXCEPTIONS.get(file.path, set())
-        for match in CALL.finditer(blank_directives(file.code)):
+        for match in CALL.finditer(file.statements):
             name = match.group(1)
-            rules = names.get(name, []) + [rule for prefix, rule in prefixes
-                                           if name.startswith(prefix) and name != prefix]
-            for why, layers, tests_may in rules:
+            if name not in rules_of:
+                rules_of[name] = names.get(name, []) + [rule for prefix, rule in prefixes
+                                                        if name.startswith(prefix) and name != prefix]
+            if rules_of[name] and is_member(file.statements, match.start()):
+                continue
+            for why, layers, tests_may in rules_of[name]:
                 may = file.layer in layers or (file.top in TEST_FOLDERS and tests_may)
                 if not may and name not in excepted:
                     yield file.at(match.start(), "%s() %s" % (name, why))
