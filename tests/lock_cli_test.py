@@ -97,7 +97,7 @@ def _(s):
     lease, count = acquire(s, "--holder", "first", "job"), 5
     waiters = []
     for i in range(count):
-        waiters.append(s.start("acquire", "--json", "--wait", "1m", "--holder", f"w{i}", "job"))
+        waiters.append(s.start("acquire", "-q", "--json", "--wait", "1m", "--holder", f"w{i}", "job"))
         until(lambda: len(show(s, "job")["queue"]) == i + 1, f"waiter {i} in line")
     queue = show(s, "job")["queue"]
     equal([(row["place"], row["holder"]) for row in queue],
