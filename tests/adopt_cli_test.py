@@ -122,7 +122,7 @@ def rewritten(s):
 
 @it("a path is released after twice the late bound, once nothing needs its objects", LOCAL)
 def released(s):
-    create(s, "--late-bound", "100ms")
+    create(s, "--late-bound", "500ms")
     create(s, "--partition", "other")
     put_some(s, "raw/", 2)
     s.run("compact", "adopt", "-q", "raw/")
@@ -135,10 +135,10 @@ def released(s):
     text = s.out("compact", "status").decode()
     true("\nadopts       raw/, until it is released\n" in text, text)
     fails(s, "CONFLICT", "compact", "adopt", "raw/", "--partition", "other")
-    s.run("compact", "run", "-q", "--all", "--force")
 
     def is_released():
-        s.run("compact", "run", "-q", "--all")
+        # On a busy machine a merge may take longer than half the late bound, and loses.
+        s.run("compact", "run", "-q", "--all", "--force")
         return json.loads(s.out("compact", "release", "raw/", "--json"))["released"]
     until(is_released, "the path is released")
     fails(s, "NOT_FOUND", "compact", "release", "raw/")
