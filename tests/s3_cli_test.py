@@ -162,6 +162,26 @@ def _(s):
     equal(until_ - at, datetime.timedelta(days=30))
 
 
+@it("a sync on S3 finds equal objects by their ETags, and replaces and deletes on condition")
+def _(s):
+    s.run("plain", "locks", "ls")  # the probe finds that deletes can be conditional
+    for key, data in (("from/a", b"1"), ("from/b", b"22"), ("to/b", b"xx"), ("to/c", b"3")):
+        s.run("plain", "store", "put", "-q", key, "-", given=data)
+
+    def sync():
+        done = subprocess.run([PROGRAM, "store", "sync", "--delete", "--json", "--trace", s.url("plain") + "#from/",
+                               s.url("plain") + "#to/"], cwd=s.path, env=s.env, capture_output=True, check=False)
+        equal(done.returncode, 0, done.stderr)
+        calls = [json.loads(line) for line in done.stderr.splitlines()]
+        return ([json.loads(line).get("to") for line in done.stdout.splitlines()],
+                [(call["call"], call["key"], bool(call.get("if_match"))) for call in calls if call["call"] != "list"])
+
+    told, calls = sync()
+    equal(told, ["to/a", "to/b", "to/c", None])
+    true(("put_file", "to/b", True) in calls and ("delete", "to/c", True) in calls, calls)
+    equal(sync(), ([None], [("get", ".holdfast/format.json", False)]))
+
+
 # ---- Secrets --------------------------------------------------------------------------------------
 
 
