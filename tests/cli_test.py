@@ -953,6 +953,11 @@ def _(s):
     lines = [json.loads(line) for line in s.read("log").splitlines()]
     equal([line["event"] for line in lines], ["request", "error"])
     equal([json_kit.fit("log", line) for line in s.read("log").splitlines()], [None, None])
+    held = s.out("acquire", "busy").decode().strip()
+    for args in (("acquire", "--wait", "400ms", "busy"), ("run", "--wait", "1200ms", "busy", "--", "true")):
+        said = s.run("-v", *args, expect=code(s, "TIMEOUT")).stderr.decode()
+        true(re.search(r"^holdfast: waiting: .*held by", said, re.M) and said.count("holdfast: waiting: ") == 1, said)
+    s.run("release", held)
     s.env["HOLDFAST_LOG"] = "text:log.txt"
     s.run("-vv", "store", "get", "k")
     s.run("store", "get", "k")  # a log without a level has only what fails

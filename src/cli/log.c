@@ -6,6 +6,7 @@
 
 #include "base/parse.h"
 #include "cli/config/config.h"
+#include "cli/lock/lock.h"
 #include "cli/output/record.h"
 
 #include <errno.h>
@@ -260,16 +261,36 @@ void log_event(void *argument, const struct hf_event *event)
         write_log_text(cli, &logged.head, logged_event_record, &logged, LOGGED_EVENT_TEXT);
 }
 
+static void write_message(struct cli *cli, const struct logged_message *logged,
+                          const char *text)
+{
+    if (cli->log.json)
+        write_log_json(cli, record_json(logged_message_record, logged));
+    else
+        write_log_text(cli, &logged->head, logged_message_record, logged, text);
+}
+
 void log_message(struct cli *cli, const char *kind, enum hf_status status, struct view about,
                  struct view text)
 {
     struct logged_message logged = { log_head_now(cli, kind),
                                      status == HF_OK ? NULL : hf_status_name(status), about,
                                      text };
-    if (!cli->log.is_file)
-        return;
-    if (cli->log.json)
-        write_log_json(cli, record_json(logged_message_record, &logged));
-    else
-        write_log_text(cli, &logged.head, logged_message_record, &logged, LOGGED_MESSAGE_TEXT);
+    if (cli->log.is_file)
+        write_message(cli, &logged, LOGGED_MESSAGE_TEXT);
+}
+
+bool log_waiting(struct cli *cli, struct hf_lock *lock, bool written)
+{
+    struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
+    if (written || !lock || !log_wants_events(cli))
+        return written;
+    append_blocker(&text, lock);
+    struct logged_message logged = { log_head_now(cli, "waiting"), NULL, VIEW(""),
+                                     buffer_view(&text) };
+    written = text.size > 0;
+    if (written)
+        write_message(cli, &logged, LOGGED_WAITING_TEXT);
+    buffer_release(&text);
+    return written;
 }

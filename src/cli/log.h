@@ -30,6 +30,10 @@ bool log_wants_events(const struct cli *cli);
 void log_request(void *cli, const struct hf_store_request *request);
 void log_event(void *cli, const struct hf_event *event);
 
+/* Writes once who holds the lock that a command waits for, as soon as that is known. Returns
+ * whether it is written; `written` is what the call before returned. */
+bool log_waiting(struct cli *cli, struct hf_lock *lock, bool written);
+
 /* Writes an error or a warning also to the file of the log, if there is one. */
 void log_message(struct cli *cli, const char *kind, enum hf_status status, struct view about,
                  struct view text);

@@ -3,6 +3,7 @@
  * others as text. Also contains the functions with which other commands acquire a lock. */
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
+#include "cli/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -213,7 +214,7 @@ static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
     const struct wait_call *call = waiting->call;
     struct mono_time tell_at = mono_add(env_now(cli->env), TELL_AFTER);
     struct hf_error why;
-    bool told = false;
+    bool told = false, logged = false;
     env_mutex_lock(&waiting->mutex);
     while (!waiting->over) {
         env_cond_wait_until(&waiting->ended, &waiting->mutex,
@@ -223,7 +224,9 @@ static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
             hf_txn_interrupt(call->txn);
         else if (over)
             hf_lock_interrupt(call->lock);
-        else if (!waiting->over && !mono_before(env_now(cli->env), tell_at))
+        else if (!waiting->over)
+            logged = log_waiting(cli, call->lock, logged);
+        if (!over && !waiting->over && !mono_before(env_now(cli->env), tell_at))
             told = tell_trouble_once(cli,
                                      call->txn ? hf_txn_trouble(call->txn, &why)
                                                : hf_lock_trouble(call->lock, &why),

@@ -3,6 +3,7 @@
  * thread handles signals and the progress line. */
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
+#include "cli/log.h"
 #include "cli/output/progress.h"
 #include "cli/run/outer.h"
 
@@ -91,7 +92,7 @@ static void wait_until_over(struct waiting *waiting, int *ret_signal)
                               { .fd = run->notify, .events = POLLIN } };
     struct mono_time patience_end = { MOMENT_FAR };
     struct hf_error why;
-    bool told = false;
+    bool told = false, logged = false;
     gauge_start(&gauge, run->cli, view_of(run->scope));
     while (!atomic_load(&waiting->over)) {
         bool woken = poll(waits, 2, *ret_signal ? CANCEL_EACH_MS : SHOW_EACH_MS) > 0;
@@ -109,6 +110,7 @@ static void wait_until_over(struct waiting *waiting, int *ret_signal)
         } else if (!woken) {
             enum hf_status trouble = hf_lock_trouble(run->lock, &why);
             told = tell_trouble_once(run->cli, trouble, &why, told);
+            logged = log_waiting(run->cli, run->lock, logged);
             if (gauge.visible && !told)
                 show_blocker(run, &gauge);
         }
