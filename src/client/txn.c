@@ -248,8 +248,8 @@ static const char **take_listed_keys(struct view json, struct arena *arena, size
 }
 
 /* CANCELLED: the caller has stopped the list. */
-static enum hf_status report_txn(struct server_txn_list *list, const struct listed_txn *row,
-                                 struct hf_error *error)
+static enum hf_status report_listed_txn(struct server_txn_list *list,
+                                        const struct listed_txn *row, struct hf_error *error)
 {
     struct arena arena = ARENA_INIT;
     struct hf_txn_info info = { .struct_size = sizeof info,
@@ -290,7 +290,7 @@ static enum hf_status read_txn_list(struct server_txn_list *list, struct view js
                 enum hf_status status = HF_OK;
                 if (wire_take(&reader, listed_txn_fields,
                               sizeof listed_txn_fields / sizeof listed_txn_fields[0], &row))
-                    status = report_txn(list, &row, error);
+                    status = report_listed_txn(list, &row, error);
                 if (status != HF_OK)
                     return status == HF_CANCELLED ? HF_OK : status;
             }
