@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""aws_fake.py: STS and IAM Identity Center, as s3_fake.py plays them: with the reply forms of their
+"""aws_fake.py: STS and IAM Identity Center with its OIDC service, as s3_fake.py plays them: with the reply forms of their
 references. Nothing here was recorded from AWS itself.
 """
 
 import hashlib
 import hmac
+import json
 import re
+
+REFRESH_TOKENS = ["refresh-1", "refresh-2"]  # each is good for one refresh
 
 
 def is_signed(request, service):
@@ -55,10 +58,26 @@ def assume_role(connection, request, form, skewed):
 
 def federation(connection, request):
     """The reply form of GetRoleCredentials of IAM Identity Center."""
-    if request.headers.get("x-amz-sso_bearer_token") != "sso-token":
+    if request.headers.get("x-amz-sso_bearer_token") not in ("sso-token", "fresh-token"):
         return connection.reply(401, '{"message": "Session token not found or invalid"}')
     if request.query != {"account_id": ["123456789012"], "role_name": ["Reader"]}:
         return connection.reply(403, '{"message": "No access"}')
     return connection.reply(200, '{"roleCredentials": {"accessKeyId": "login", "secretAccessKey": '
                                  '"secret-of-login", "sessionToken": "token-of-login", '
                                  '"expiration": 2145916800000}}')
+
+
+def token(connection, request):
+    """The reply form of CreateToken with a refresh token. A refresh token is good once."""
+    asked = json.loads(request.body)
+    if request.headers.get("content-type") != "application/json" or \
+       asked.get("grantType") != "refresh_token" or asked.get("clientId") != "client" or \
+       asked.get("clientSecret") != 'client "secret"':
+        return connection.reply(401, '{"error": "invalid_client"}')
+    if asked["refreshToken"] == "slow":
+        return connection.reply(500, '{"error": "server_error"}')
+    if asked["refreshToken"] not in REFRESH_TOKENS:
+        return connection.reply(400, '{"error": "invalid_grant", "error_description": "Invalid token"}')
+    REFRESH_TOKENS.remove(asked["refreshToken"])
+    return connection.reply(200, '{"accessToken": "fresh-token", "expiresIn": 28800, "tokenType": '
+                                 '"Bearer", "refreshToken": "refresh-2"}')

@@ -23,7 +23,7 @@ import urllib.parse
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
-from aws_fake import assume_role, federation
+from aws_fake import assume_role, federation, token
 
 LOCK = threading.Lock()
 SEEN = {}
@@ -684,7 +684,7 @@ BEHAVIOURS = {
         looping, empty_pages, foreign_keys, cut_listing, redirect, other_region, malformed_region,
         skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, busy_409, gone_404,
         no_bucket, not_s3, unsigned_only, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,
-        bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, federation, who, forgets,
+        bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, federation, token, who, forgets,
         only_100, timeout_408, unmodified_304, wrong_range, short_range, strange_headers, folders,
         short_pages, unordered, rules, deletes_other, escapes, whole, clocked, clocked_tersely,
         wrong_dates, old_dates, trailers, large, large_in_chunks,

@@ -55,6 +55,9 @@ static const char config[] =
     "[sso-session expired]\nsso_start_url = https://x\nsso_region = eu-west-1\n"
     "[profile sso-none]\nsso_session = nobody\nsso_account_id = 1\nsso_role_name = R\n"
     "[sso-session nobody]\nsso_start_url = https://x\nsso_region = eu-west-1\n"
+    "[profile sso-due]\nsso_session = due\nsso_account_id = 123456789012\nsso_role_name = "
+    "Reader\n"
+    "[sso-session due]\nsso_start_url = https://x\nsso_region = eu-west-1\n"
     "[profile sso-half]\nsso_session = corp\nsso_account_id = 123456789012\n";
 
 #define TOKEN                                                             \
@@ -75,6 +78,7 @@ static void fill_world(void **state)
     name_file("AWS_CONFIG_FILE", "config");
     name_endpoint("AWS_ENDPOINT_URL_STS", "/sts");
     name_endpoint("AWS_ENDPOINT_URL_SSO", "");
+    name_endpoint("AWS_ENDPOINT_URL_SSO_OIDC", "");
     make_folder(".aws");
     make_folder(".aws/sso");
     make_folder(".aws/sso/cache");
@@ -151,6 +155,64 @@ static void every_mistake_is_told(void **state)
         assert_null(strstr(error.why, SECRET));
         assert_null(strstr(error.why, "sso-token"));
     }
+}
+
+/* SHA-1 of "due" */
+#define DUE ".aws/sso/cache/30cdf73eff2a596aff88c475560de83dbaa7d346.json"
+
+static void write_due_login(const char *expires, const char *refresh, const char *secret)
+{
+    char text[512];
+    snprintf(
+        text, sizeof text,
+        "{\"startUrl\": \"https://x\", \"accessToken\": \"sso-token\", \"expiresAt\": \"%s\", "
+        "\"clientId\": \"client\", \"clientSecret\": \"client \\\"%s\\\"\", "
+        "\"registrationExpiresAt\": \"2038-01-01T00:00:00Z\", \"refreshToken\": \"%s\"}",
+        expires, secret, refresh);
+    write_profile_file(DUE, text);
+}
+
+static void read_due_login(char *text, size_t size)
+{
+    char path[4300];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/" DUE, credential_home);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+}
+
+static void an_sso_token_is_refreshed(void **state)
+{
+    struct s3_credentials found;
+    struct hf_error error;
+    char text[1024];
+    fill_world(state);
+    write_due_login("2026-01-01T00:00:00Z", "refresh-1", "secret");
+    assert_status(HF_OK, find_keys("sso-due", &found, &error), &error);
+    assert_string_equal(found.access_key, "login");
+    read_due_login(text, sizeof text);
+    assert_non_null(strstr(text, "\"accessToken\":\"fresh-token\""));
+    assert_non_null(strstr(text, "\"refreshToken\":\"refresh-2\""));
+    assert_non_null(strstr(text, "\"clientSecret\":\"client \\\"secret\\\"\""));
+    assert_non_null(strstr(text, "\"registrationExpiresAt\":\"2038-01-01T00:00:00Z\""));
+    assert_null(strstr(text, "sso-token"));
+    /* It lasts now: the next search does not refresh it again. */
+    assert_status(HF_OK, find_keys("sso-due", &found, &error), &error);
+    assert_int_equal(fake_seen("POST", "token"), 1);
+    /* A refresh that is refused, or fails, leaves the file as it is. */
+    write_due_login("2026-01-01T00:00:00Z", "used", "secret");
+    assert_int_equal(find_keys("sso-due", &found, &error), HF_DENIED);
+    assert_non_null(strstr(error.why, "the login has expired: run 'aws sso login'"));
+    write_due_login("2026-01-01T00:00:00Z", "slow", "secret");
+    assert_int_equal(find_keys("sso-due", &found, &error), HF_UNAVAILABLE);
+    assert_non_null(strstr(error.why, "cannot refresh the login"));
+    write_due_login("2026-01-01T00:00:00Z", "refresh-2", "wrong");
+    assert_int_equal(find_keys("sso-due", &found, &error), HF_DENIED);
+    assert_null(strstr(error.why, "refresh-2"));
 }
 
 static void a_command_that_hangs_is_killed(void **state)
@@ -242,6 +304,8 @@ int main(void)
         IT("a profile gets its keys from a command, a role, a chain of roles, or a login",
            every_way_gives_keys),
         IT("every mistake is told, and no secret", every_mistake_is_told),
+        IT("the token of an SSO login is refreshed, and kept for others in a private file",
+           an_sso_token_is_refreshed),
         IT("a command that hangs is killed, with the processes that it has started",
            a_command_that_hangs_is_killed),
         IT("a role is assumed whatever the wall clock here says",

@@ -66,6 +66,15 @@ struct s3_sso {
 enum hf_status s3_keys_of_sso(struct s3_provider *provider, const struct s3_sso *sso,
                               struct s3_credentials *ret_credentials, struct hf_error *error);
 
+/* ---- sso_token.c --------------------------------------------------------------------- */
+
+#define S3_SSO_LOGIN "run 'aws sso login'"
+
+/* Appends the token of the login. A token that has ended, or ends soon, is refreshed first, if the
+ * login is one of an sso-session and has a refresh token. */
+enum hf_status s3_sso_token(struct s3_provider *provider, const struct s3_sso *sso,
+                            struct buffer *token, struct hf_error *error);
+
 /* ---- process.c ----------------------------------------------------------------------- */
 
 /* The keys that a command prints (credential_process). `line` is run by the shell. Nothing that the
