@@ -38,7 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     answer_holds(s3_credentials_from_json(text, found, &error), found, &error);
     answer_holds(s3_credentials_from_process(text, found, &error), found, &error);
     answer_holds(s3_credentials_from_sso(text, found, &error), found, &error);
-    answer_holds(s3_credentials_from_xml(text, "AssumeRole", found, &error), found, &error);
+    answer_holds(s3_credentials_from_xml(text, "AssumeRoleResponse", found, &error), found,
+                 &error);
     if (s3_ini_value(text, VIEW("a"), "region", region, sizeof region))
         word_holds(region, sizeof region);
     free(found);

@@ -17,7 +17,7 @@ number: how many sessions were created so far, and how many requests there were.
 The bucket `bucket` and the directory bucket `fast--use1-az4--x-s3` behave as documented. `lax-parts`
 ignores conditions where an upload is completed, and no other bucket exists. Where a key ends with
 "busy", the first completion is answered with 409, and with "twice", each is done and answered as if a
-proxy had sent it again.
+proxy had sent it again. A put of a key that ends with "/many" puts 2,500 objects beside it.
 
 What it takes from the documentation (docs.aws.amazon.com/AmazonS3/latest):
 
@@ -225,6 +225,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with LOCK:
             self.check_conditions(OBJECTS.get((self.bucket, self.name)))
             new = OBJECTS[self.bucket, self.name] = Object(self.bucket, self.body, self.metadata())
+            for i in range(2500 if self.name.endswith("/many") else 0):
+                OBJECTS[self.bucket, f"{self.name}-{i:04}"] = new
         self.answer(200, b"", {"ETag": new.etag})
 
     def delete(self):

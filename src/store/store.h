@@ -193,6 +193,9 @@ struct list_call {
     struct view after;     /* only names greater than this; empty: all */
     size_t max;            /* 1 to LIST_PAGE_MAX; 0: LIST_PAGE_MAX */
     struct view delimiter; /* empty, or the byte up to which names are grouped */
+    /* 0, or what the page before this one has returned. It may show fewer of the writes since the
+     * first page. */
+    uint64_t continuation;
     struct mono_time deadline;
     /* result; free it with list_release */
     struct arena arena;

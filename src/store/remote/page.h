@@ -13,6 +13,10 @@ struct remote_page {
     size_t max; /* room in `entries`; a page with more is CORRUPT */
     size_t count;
     bool truncated;
+    /* May be NULL: room for the store's own name of the next page, an empty string if there is
+     * none. */
+    char *marker;
+    size_t marker_size;
 };
 
 /* Sorts the page and appends its new names to call->entries, which has room for them: those after

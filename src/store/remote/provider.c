@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Credentials are fetched again this long before they expire. */
+/* Credentials are fetched again this long before they expire, unless their source says another
+ * time. */
 #define REFRESH_BEFORE SPAN_S(300)
 
 /* The shortest time between two searches, after the store has refused the credentials or an
@@ -131,7 +132,9 @@ static bool good_for_locked(struct provider *provider, struct span span)
  * used only if they are still valid and a search is running or has just ended. */
 static bool cache_is_usable_locked(struct provider *provider)
 {
-    bool settled = !provider->shared.distrusted && good_for_locked(provider, REFRESH_BEFORE);
+    int seconds = provider->source->refresh_before_s;
+    struct span before = seconds > 0 ? SPAN_S(seconds) : REFRESH_BEFORE;
+    bool settled = !provider->shared.distrusted && good_for_locked(provider, before);
     struct mono_time again = mono_add(provider->shared.looked_at, LOOK_AGAIN_AFTER);
     bool recent =
         provider->shared.looked_at.us != 0 && mono_before(env_now(provider->env), again);

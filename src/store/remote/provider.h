@@ -20,6 +20,7 @@ struct provider_source {
     /* Finds credentials, one search at a time, until provider->deadline. */
     enum hf_status (*search)(struct provider *provider, void *ret_credentials,
                              struct hf_error *error);
+    int refresh_before_s; /* they end; 0: the default, 5 minutes */
 };
 
 struct provider {

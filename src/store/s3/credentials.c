@@ -266,12 +266,10 @@ bool s3_is_china(const char *region)
     return strncmp(region, "cn-", 3) == 0;
 }
 
-enum hf_status s3_credentials_from_xml(struct view text, const char *action,
+enum hf_status s3_credentials_from_xml(struct view text, const char *root,
                                        struct s3_credentials *ret_credentials,
                                        struct hf_error *error)
 {
-    char root[64];
-    snprintf(root, sizeof root, "%sResponse", action);
     struct s3_credentials *to = ret_credentials;
     char expiration[64];
     const struct xml_field fields[] = {

@@ -49,8 +49,9 @@ enum hf_status s3_credentials_from_process(struct view text,
 enum hf_status s3_credentials_from_sso(struct view text, struct s3_credentials *ret_credentials,
                                        struct hf_error *error);
 
-/* The XML of an action of STS: AssumeRole or AssumeRoleWithWebIdentity. */
-enum hf_status s3_credentials_from_xml(struct view text, const char *action,
+/* The XML of an action of STS, AssumeRole or AssumeRoleWithWebIdentity, or of CreateSession. `root`
+ * is its root element. */
+enum hf_status s3_credentials_from_xml(struct view text, const char *root,
                                        struct s3_credentials *ret_credentials,
                                        struct hf_error *error);
 

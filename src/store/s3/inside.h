@@ -12,6 +12,10 @@
 #include "store/s3/sign.h"
 
 #define S3_REGION_MAX 39
+#define S3_ZONE_MAX   39
+
+/* How many listings of a directory bucket may go on at a time without reading it again. */
+#define S3_NAMES_KEPT 2
 
 /* The largest body of a single put; larger objects need parts. */
 #define S3_SINGLE_PUT_MAX (5 * (uint64_t)GIB)
@@ -30,6 +34,8 @@ struct s3_store {
     enum s3_scheme
         scheme; /* whose signatures: AWS also stands for every server that speaks S3 */
     char region[S3_REGION_MAX + 1];
+    char zone[S3_ZONE_MAX + 1]; /* of a directory bucket; otherwise empty */
+    struct s3_session *session; /* of a directory bucket; otherwise NULL */
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
         struct env_cond form_found;
@@ -37,6 +43,8 @@ struct s3_store {
         bool parts_conditional; /* the probe found that uploads in parts obey conditions */
         bool form_sought;
         struct s3_signer *signer; /* in secret memory */
+        struct listed *names[S3_NAMES_KEPT];
+        uint64_t names_next;
     } shared;
 };
 
@@ -49,6 +57,26 @@ static inline bool s3_is_google(const struct s3_store *s3)
 {
     return s3->scheme == S3_SCHEME_GOOGLE;
 }
+
+/* A directory bucket, S3 Express One Zone. */
+static inline bool s3_is_directory(const struct s3_store *s3)
+{
+    return s3->zone[0] != '\0';
+}
+
+/* ---- Directory buckets (express.c) --------------------------------------------------- */
+
+/* The zone in the name of a directory bucket. False for the name of any other bucket. */
+bool s3_find_zone(const char *bucket, char zone[S3_ZONE_MAX + 1]);
+void s3_zone_endpoint(const struct s3_store *s3, bool dualstack, char *uri, size_t size);
+
+enum hf_status s3_session_open(struct s3_store *s3, const char *ca_file,
+                               struct hf_error *error);
+void s3_session_close(struct s3_session *session);
+
+/* The keys that sign a request: those of the session, or the caller's own. */
+enum hf_status s3_find_keys(struct s3_store *s3, struct mono_time deadline,
+                            struct s3_credentials *ret_credentials, struct hf_error *error);
 
 /* ---- Requests and replies ------------------------------------------------------------ */
 
@@ -87,6 +115,8 @@ void s3_put_source(struct s3_store *s3, struct put_call *call, const struct http
 /* ---- The other calls ----------------------------------------------------------------- */
 
 void s3_list(struct store *store, struct list_call *call);
+void s3_list_unordered(struct store *store, struct list_call *call);
+void s3_forget_names(struct s3_store *s3);
 void s3_remove(struct store *store, struct delete_call *calls, size_t count);
 void s3_put_file(struct store *store, struct put_call *call, int fd,
                  const struct progress *progress);

@@ -68,6 +68,10 @@ static bool advance_start(struct s3_store *s3, const struct remote_page *page, b
 void s3_list(struct store *store, struct list_call *call)
 {
     struct s3_store *s3 = s3_of(store);
+    if (s3_is_directory(s3)) {
+        s3_list_unordered(store, call);
+        return;
+    }
     struct mono_time deadline = remote_deadline(&s3->remote, call->deadline);
     struct view after = call->after, own = { s3->remote.prefix, s3->remote.prefix_size };
     struct remote_page page = { .arena = &call->arena };

@@ -203,6 +203,16 @@ static void inspect_google(struct s3_store *s3, struct probe_report *report)
         inspect_setting(s3, &google_settings[i], report);
 }
 
+/* The endpoint of the zone says nothing about the bucket's settings. It has no versions. */
+static void inspect_directory(struct probe_report *report)
+{
+    report->traits.list_ordered = false;
+    probe_note(report, "directory bucket", HF_FINDING_LACKING,
+               "it lists in no order: a listing reads all names of a folder, and sorts them");
+    probe_note(report, "lifecycle rules", HF_FINDING_LACKING,
+               "cannot be read: make sure that none of them expires these objects");
+}
+
 void s3_inspect(struct store *store, struct probe_report *report)
 {
     struct s3_store *s3 = s3_of(store);
@@ -217,6 +227,10 @@ void s3_inspect(struct store *store, struct probe_report *report)
                : form == S3_ETAG_BARE ? "bare, without quotes"
                                       : "not tried");
     s3_inspect_parts(s3, report);
+    if (s3_is_directory(s3)) {
+        inspect_directory(report);
+        return;
+    }
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         inspect_setting(s3, &settings[i], report);
 }

@@ -65,11 +65,6 @@ bool s3_explain_bucket(struct remote_store *remote, const struct http_reply *rep
     return true;
 }
 
-void s3_distrust_credentials(struct remote_store *remote)
-{
-    s3_provider_distrust(s3_of(&remote->base)->provider);
-}
-
 const struct remote_dialect s3_dialect = {
     .service = "S3",
     .credentials_size = sizeof(struct s3_credentials),

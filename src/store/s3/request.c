@@ -7,7 +7,9 @@
 
 static struct view signing_service(const struct s3_store *s3)
 {
-    return s3_is_google(s3) ? VIEW("storage") : VIEW("s3");
+    return s3_is_google(s3)      ? VIEW("storage")
+           : s3_is_directory(s3) ? VIEW("s3express")
+                                 : VIEW("s3");
 }
 
 /* The signing key of the day, derived once and cached. */
@@ -48,7 +50,9 @@ static size_t list_headers(const struct s3_store *s3, const struct remote_reques
         (struct http_pair){ google ? VIEW("x-goog-date") : VIEW("x-amz-date"), view_of(date) };
     if (credentials->token[0] && !google)
         headers[count++] =
-            (struct http_pair){ VIEW("x-amz-security-token"), view_of(credentials->token) };
+            (struct http_pair){ s3_is_directory(s3) ? VIEW("x-amz-s3session-token")
+                                                    : VIEW("x-amz-security-token"),
+                                view_of(credentials->token) };
     for (size_t i = 0; i < request->header_count; i++)
         headers[count++] = request->headers[i];
     return count;
@@ -106,7 +110,7 @@ void s3_dialect_send(struct remote_store *remote, struct remote_request *request
         return;
     }
     struct remote_wire wire = REMOTE_WIRE_INIT;
-    if (s3_provider_get(s3->provider, request->deadline, credentials, &reply->error) == HF_OK) {
+    if (s3_find_keys(s3, request->deadline, credentials, &reply->error) == HF_OK) {
         request->signed_at = remote_signing_time(remote);
         if (write_request(&wire, s3, request, credentials))
             wire_send(remote, request, &wire, reply);

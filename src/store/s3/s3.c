@@ -76,8 +76,8 @@ static void put_nth(void *argument, size_t index)
     char hash[S3_HASH_TEXT_SIZE], md5[HTTP_MD5_TEXT_SIZE];
     struct http_source source = { call->body, -1, 0, call->body.size };
     s3_payload_hash(call->body, hash);
-    bool with_md5 =
-        call->body.size <= REMOTE_MD5_BYTES_MAX && http_content_md5(call->body, md5);
+    bool with_md5 = !s3_is_directory(batch->s3) && call->body.size <= REMOTE_MD5_BYTES_MAX &&
+                    http_content_md5(call->body, md5);
     s3_put_source(batch->s3, call, &source, hash, with_md5 ? md5 : NULL, /* progress */ NULL);
 }
 
@@ -94,7 +94,9 @@ static void s3_close(struct store *store)
 {
     struct s3_store *s3 = s3_of(store);
     remote_release(&s3->remote);
+    s3_session_close(s3->session);
     s3_provider_close(s3->provider);
+    s3_forget_names(s3);
     env_cond_release(&s3->shared.form_found);
     env_mutex_release(&s3->shared.mutex);
     secret_free(s3->shared.signer, sizeof *s3->shared.signer);
@@ -147,6 +149,8 @@ static enum hf_status set_names(struct s3_store *s3, const struct url *url,
                          "has 3 to %d letters, digits, '-', '_' and '.'",
                          VIEW_ARGS(view_first(url->host, 80)), scheme, REMOTE_BUCKET_MAX);
     snprintf(s3->remote.bucket, sizeof s3->remote.bucket, "%.*s", VIEW_ARGS(url->host));
+    if (!s3_is_google(s3))
+        s3_find_zone(s3->remote.bucket, s3->zone);
     return remote_set_prefix(&s3->remote, view_from(url->path, 1), error);
 }
 
@@ -213,9 +217,12 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
     if (wants_dualstack(url, &dualstack, error) != HF_OK)
         return error->status;
     if (!endpoint.data) {
-        snprintf(aws, sizeof aws, "https://s3.%s%s.amazonaws.com%s",
-                 dualstack ? "dualstack." : "", s3->region,
-                 s3_is_china(s3->region) ? ".cn" : "");
+        if (s3_is_directory(s3))
+            s3_zone_endpoint(s3, dualstack, aws, sizeof aws);
+        else
+            snprintf(aws, sizeof aws, "https://s3.%s%s.amazonaws.com%s",
+                     dualstack ? "dualstack." : "", s3->region,
+                     s3_is_china(s3->region) ? ".cn" : "");
         endpoint = view_of(aws);
     }
     if (remote_set_endpoint(remote, endpoint, in_host ? remote->bucket : "", example, &path,
@@ -230,15 +237,19 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
 }
 
 /* The bucket goes into the host name, unless an endpoint is given, or a dot in the bucket's
- * name would not match the certificate. */
+ * name would not match the certificate. A directory bucket is always in the host name. */
 static enum hf_status choose_style(const struct s3_store *s3, const struct url *url,
                                    bool *ret_in_host, struct hf_error *error)
 {
     struct view style = url_parameter(url, "style");
-    *ret_in_host = !find_endpoint(s3, url).data && !strchr(s3->remote.bucket, '.');
+    *ret_in_host = s3_is_directory(s3) ||
+                   (!find_endpoint(s3, url).data && !strchr(s3->remote.bucket, '.'));
     if (!style.data)
         return HF_OK;
     *ret_in_host = view_equal(style, VIEW("host"));
+    if (s3_is_directory(s3) && view_equal(style, VIEW("path")))
+        return error_set(error, HF_INVALID,
+                         "style=path cannot be used for a directory bucket (--x-s3)");
     if (!*ret_in_host && !view_equal(style, VIEW("path")))
         return error_set(error, HF_INVALID, "style= must be 'path' or 'host', not '%.*s'",
                          VIEW_ARGS(view_first(style, 60)));
@@ -268,8 +279,11 @@ static enum hf_status open_connections(struct s3_store *s3, const struct url *ur
     if (s3_provider_open(s3->remote.base.env, s3->scheme, url_parameter(url, "profile"),
                          view_of(s3->region), ca_file, &s3->provider, error) != HF_OK)
         return error->status;
-    if (remote_init(&s3->remote, ca_file, error) != HF_OK)
-        s3_provider_close(s3->provider);
+    if ((!s3_is_directory(s3) || s3_session_open(s3, ca_file, error) == HF_OK) &&
+        remote_init(&s3->remote, ca_file, error) == HF_OK)
+        return error->status;
+    s3_session_close(s3->session);
+    s3_provider_close(s3->provider);
     return error->status;
 }
 

@@ -35,6 +35,24 @@ enum hf_status s3_keys_of_profile(struct s3_provider *provider,
                                   struct s3_credentials *ret_credentials,
                                   struct hf_error *error);
 
+/* ---- signed.c ------------------------------------------------------------------------ */
+
+/* A request to a service of AWS that issues credentials. */
+struct s3_signed_call {
+    const char *method;
+    const char *uri;   /* without a query */
+    struct view query; /* encoded and sorted; may be empty */
+    struct view region, service;
+    struct view content_type; /* may be empty, and then there is no body */
+    struct view body;
+};
+
+/* Signs the call and sends it. If it is refused, and the clock here differs from that of the
+ * service, it is sent once more, with the service's time. Appends the answer. */
+enum hf_status s3_send_signed(struct provider *cache, const struct s3_signed_call *call,
+                              const struct s3_credentials *keys, struct wall_time when,
+                              struct buffer *answer, struct hf_error *error);
+
 /* ---- role.c -------------------------------------------------------------------------- */
 
 /* A role, and how to become it. Strings may be empty, except `arn`. */

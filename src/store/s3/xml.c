@@ -70,6 +70,17 @@ static void listing_object_field(struct xml_parse *parse)
         xml_stop(parse, "an entry has an unreadable version, size or time");
 }
 
+static void listing_marker(struct xml_parse *parse)
+{
+    struct listing *listing = parse->argument;
+    struct remote_page *page = listing->page;
+    struct view text = buffer_view(&parse->text);
+    if (page->marker && text.size >= page->marker_size)
+        xml_stop(parse, "its marker is too long");
+    else if (page->marker)
+        snprintf(page->marker, page->marker_size, "%.*s", VIEW_ARGS(text));
+}
+
 static void listing_closing(struct xml_parse *parse)
 {
     struct listing *listing = parse->argument;
@@ -84,6 +95,8 @@ static void listing_closing(struct xml_parse *parse)
         listing_add_entry(parse, /* is_prefix */ true);
     else if (parse->depth == 2 && strcmp(name, "EncodingType") == 0)
         listing->encoded = view_equal(buffer_view(&parse->text), VIEW("url"));
+    else if (parse->depth == 2 && strcmp(name, "NextContinuationToken") == 0)
+        listing_marker(parse);
     else if (parse->depth == 2 && strcmp(name, "IsTruncated") == 0) {
         listing->page->truncated = view_equal(buffer_view(&parse->text), VIEW("true"));
         listing->truncation_known = true;
@@ -123,6 +136,8 @@ static enum hf_status listing_parse(struct view xml, struct listing *listing,
     *listing = (struct listing){ .page = listing->page, .version = listing->version };
     listing->page->count = 0;
     listing->page->truncated = false;
+    if (listing->page->marker)
+        listing->page->marker[0] = '\0';
     return xml_parse_document(&parse, xml, error);
 }
 
