@@ -224,6 +224,9 @@
     ROW(hf_store_scrub,                                                                        \
         play_status(play, hf_store_scrub(STORE(0), play_scrub_options(play, 1),                \
                                          REPORT(2, hf_store_scrub_report), ERROR(3))))         \
+    ROW(hf_store_upgrade,                                                                      \
+        play_status(play, hf_store_upgrade(STORE(0), play_upgrade_options(play, 1),            \
+                                           REPORT(2, hf_store_upgrade_report), ERROR(3))))     \
     ROW(hf_store_clock_name, hf_store_clock_name((enum hf_store_clock)play_byte(play, 0)))     \
     ROW(hf_store_clock,                                                                        \
         play_status(play,                                                                      \

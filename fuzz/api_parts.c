@@ -159,6 +159,25 @@ const struct hf_store_scrub_options *play_scrub_options(const struct play *play,
     return PLAY_ROW(rows);
 }
 
+static bool each_upgraded(void *argument, const char *key, size_t key_size)
+{
+    (void)argument;
+    check(key && key_size > 0);
+    return play_goes_on();
+}
+
+const struct hf_store_upgrade_options *play_upgrade_options(const struct play *play, int index)
+{
+    static const struct hf_store_upgrade_options rows[] = {
+        { .dry_run = false },
+        { .dry_run = true, .each = each_upgraded },
+        { .undo = true },
+        { .dry_run = true, .undo = true },
+        { .each = each_upgraded, .progress = on_scrub },
+    };
+    return PLAY_ROW(rows);
+}
+
 static bool each_restored(void *argument, const struct hf_store_restored_info *info)
 {
     (void)argument;

@@ -14,6 +14,7 @@ const struct hf_store_list_options *play_list_options(const struct play *play, i
 const struct hf_store_copy_options *play_copy_options(const struct play *play, int index);
 const struct hf_store_probe_options *play_probe_options(const struct play *play, int index);
 const struct hf_store_scrub_options *play_scrub_options(const struct play *play, int index);
+const struct hf_store_upgrade_options *play_upgrade_options(const struct play *play, int index);
 const struct hf_store_restored_options *play_restored_options(const struct play *play,
                                                               int index);
 const struct hf_placement *play_placement(const struct play *play, int index);

@@ -33,7 +33,7 @@ WORK = [
     "run job -- touch started", "acquire job", "hold job", f"renew {LEASE}", f"release {LEASE}", "locks ls",
     "locks show job", "locks break job --reason x", "locks watch --for 1s", "locks timeline job", "top", "write o file --lock job",
     "read o", "namespace create many --placement pages:4", "namespace show many", "store restored",
-    "store restored --yes", "store repair epoch", "key acquire k", f"key renew --lease {LEASE}",
+    "store restored --yes", "store repair epoch", "store upgrade", "key acquire k", f"key renew --lease {LEASE}",
     "key get k", "key update k --take", "key rm k --take", "key show k",
     f"key release --lease {LEASE}", "key ls", "key watch k --for 100ms", "txn begin", f"txn show {TXN}", f"txn commit {TXN}",
     f"txn rollback {TXN}", "txn ls", "compact create --format usv --key 1 --time 3",

@@ -180,6 +180,36 @@ static bool is_refusal(const struct kind *kind, enum hf_status status, size_t at
 
 /* ---- Tests --------------------------------------------------------------------------- */
 
+static void a_seal_changes_only_the_member_write(void **state)
+{
+    (void)state;
+    static const char nonce[] = "0123456789abcdef0123456789abcdef";
+    struct hf_error error;
+    for (size_t i = 0; i < KINDS; i++) {
+        struct buffer text = BUFFER_INIT(64 * KIB);
+        struct view before = view_of(kinds[i].text);
+        struct view line = kinds[i].read == read_fence
+                               ? view_first(before, view_find(before, '\n') + 1)
+                               : before;
+        assert_true(checksum_seal(line, view_of(nonce), &text));
+        assert_int_equal(checksum_check(buffer_view(&text)), CHECKSUM_RIGHT);
+        assert_true(text.size >= line.size + 7 && text.size <= line.size + 9);
+        assert_true(buffer_append(&text, view_from(before, line.size)));
+        assert_status(HF_OK, kinds[i].read(buffer_view(&text), NULL, &error), &error);
+        buffer_release(&text);
+    }
+    static const char *const others[] = {
+        "", "{}", "[]", "{\"write\":\"x\"}", "{\"format\":", "{\"format\":\"x\""
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct buffer text = BUFFER_INIT(1000);
+        assert_false(checksum_seal(view_of(others[i]), view_of(nonce), &text));
+        buffer_clear(&text);
+        assert_false(checksum_seal(VIEW("{\"format\":\"x\"}"), VIEW("short"), &text));
+        buffer_release(&text);
+    }
+}
+
 static void earlier_documents_are_read(void **state)
 {
     (void)state;
@@ -363,6 +393,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         IT("what earlier versions wrote is read", earlier_documents_are_read),
+        IT("a seal changes only the member write", a_seal_changes_only_the_member_write),
         IT("every changed bit is noticed", every_changed_bit_is_noticed),
         IT("a lost tail and zeroed bytes are noticed", other_damage_is_noticed),
         IT("an earlier version may write again", an_earlier_version_may_write_again),

@@ -367,7 +367,7 @@ HUNG = [line.split() for line in (
     "store ls", "store get k", "store put k f", "store rm k", "store cp k l", "store probe", "store scrub", "locks ls",
     "locks show x", "locks watch", "locks timeline x", "locks break x --reason r", "acquire x", "acquire --no-wait x", "hold x",
     "renew 1:00-1:default/meta/x.json", "release 1:00-1:default/meta/x.json", "write o f --lock x", "read o",
-    "namespace create n --placement pages:4", "namespace show n", "store restored", "store repair epoch", "clock", "key acquire k", "key update k --take", "key get k",
+    "namespace create n --placement pages:4", "namespace show n", "store restored", "store repair epoch", "store upgrade", "clock", "key acquire k", "key update k --take", "key get k",
     "key show k", "key ls", "key watch k", "store mv k l", "store sync STORE dir:other", "txn begin", "txn ls", "compact create --format csv --time t", "compact plan",
     "compact status", "compact ls", "compact fsck", "compact pause --why x", "compact resume", "index get i k",
     "index query i", "index export i -o f", "index count i", "index status i", "elect ls crew",

@@ -158,6 +158,12 @@ static int store_scrub(const struct good *good, int argument, struct hf_error *e
     return argument > 0 ? -1 : (int)hf_store_scrub(NULL, NULL, NULL, error);
 }
 
+static int store_upgrade(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_store_upgrade(NULL, NULL, NULL, error);
+}
+
 static int store_clock(const struct good *good, int argument, struct hf_error *error)
 {
     struct hf_store_clock_report report = HF_STORE_CLOCK_REPORT;
@@ -214,6 +220,7 @@ static const struct public_call_row calls[] = {
     { "hf_store_copy_all", copy_all },
     { "hf_store_probe", store_probe },
     { "hf_store_scrub", store_scrub },
+    { "hf_store_upgrade", store_upgrade },
     { "hf_store_clock", store_clock },
     { "hf_store_restored", restored },
     { "hf_store_repair_epoch", repair_epoch },

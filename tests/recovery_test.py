@@ -95,6 +95,15 @@ def _(s):
     true("damaged     default/meta/job.json" in text, text)
 
 
+@it("documents get their checksums, and the way back is open", LOCAL)
+def _(s):
+    s.run("acquire", "job")
+    s.put("default/meta/job.json", cases.unsealed(s.get("default/meta/job.json")))
+    text = walk(s, "Give every document a checksum")
+    true("would add a checksum: default/meta/job.json" in text and "\nadded a checksum: default/meta/job.json" in text, text)
+    true("is now off" in walk(s, "Give every document a checksum", 1), "off")
+
+
 @it("one epoch document is enough; with both damaged nothing is granted until they are repaired", LOCAL)
 def _(s):
     last = token(s, "job")

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scrub_cli_test.py: `store scrub`: it finds each damaged byte, names the object, changes nothing, and is not
-disturbed by writers, signals and limits.
+disturbed by writers, signals and limits. `store upgrade`: it adds checksums and changes nothing else, whatever
+happens meanwhile, and can be undone.
 
 Prints TAP. Scratch folders, and how the program is run in them, are those of cli_test.py.
 """
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -239,6 +241,154 @@ def _(s):
         os.chmod(folder, 0o755)
     equal(found, [])
     fails(s, "NOT_FOUND", "store", "scrub", "--store", "dir:nowhere")
+
+
+# ---- store upgrade ------------------------------------------------------------------------------
+
+SEALED = re.compile(rb'"write": ?"[0-9a-f]{32}(~[0-9a-f]{8})"')
+
+
+def meaning(text):
+    """The members of a document except `write`, and the bytes of a small fenced object."""
+    line, _, rest = text.partition(b"\n") if b"holdfast.fenced/" in text[:60] else (text, b"", b"")
+    members = json.loads(line)
+    members.pop("write", None)
+    return members, rest
+
+
+def unseal(s):
+    """All documents as an earlier version wrote them."""
+    keys = [key for key in objects(s, "") if SEALED.search(s.get(key)[:200])]
+    for key in keys:
+        text = cases.unsealed(s.get(key))
+        if key.startswith(".txn-decisions/m/"):  # the earliest versions wrote the member last
+            members = json.loads(text)
+            members["write"] = members.pop("write")
+            text = json.dumps(members).encode()
+        s.put(key, text)
+    return keys
+
+
+def upgrade(s, *more, expect=0):
+    lines = s.lines("store", "upgrade", *more, expect=expect)
+    return [line["key"] for line in lines[:-1]], lines[-1]
+
+
+def features(s):
+    return json.loads(s.get(".holdfast/format.json"))["features"]
+
+
+@it("an upgrade adds checksums, changes nothing else, and is done once", LOCAL)
+def _(s):
+    fill(s)
+    lease = s.out("acquire", "held", "--ttl", "1h").decode().strip()
+    keys = unseal(s)
+    true(len(keys) >= 12, keys)
+    before, texts = s.everything(), {key: s.get(key) for key in keys}
+    would, totals = upgrade(s, "--dry-run")
+    equal((sorted(would), totals["was_on"], totals["is_on"], totals["left"]), (sorted(keys), False, True, 0))
+    equal(s.everything(), before)
+    done, totals = upgrade(s)
+    equal((done, totals["was_on"], totals["is_on"], totals["sealed"]), (would, False, True, len(keys)))
+    equal(features(s)["read_only"], ["checksums"])  # older versions only read: bucket_cli_test.py
+    for key, text in texts.items():
+        now = s.get(key)
+        true(SEALED.search(now[:250]), (key, now[:250]))
+        equal(meaning(now), meaning(text), key)
+    equal(upgrade(s)[0], [])
+    found, totals = scrub(s)
+    equal((found, totals["unsealed"]), ([], 0))
+    s.run("renew", lease)
+    s.run("release", lease)
+    equal(s.out("key", "get", "orders/42"), LARGE)
+    equal(s.out("read", "large.txt", "-"), LARGE)
+    s.run("compact", "fsck")
+
+
+@it("an upgrade can be undone, and keeps all else in the format document", LOCAL)
+def _(s):
+    s.run("namespace", "create", "many", "--placement", "pages:4")
+    s.run("store", "probe")
+    document = json.loads(s.get(".holdfast/format.json"))
+    document["later"] = {"x": 1}
+    document["write"] = document["write"][:32]
+    s.put(".holdfast/format.json", json.dumps(document).encode())
+    s.run("store", "upgrade", "-q")
+    upgraded = json.loads(s.get(".holdfast/format.json"))
+    equal(upgraded["features"], {"compatible": [], "read_only": ["checksums"], "incompatible": ["path-pages"]})
+    before = s.everything()
+    text = s.out("store", "upgrade", "--undo", "--dry-run").decode()
+    equal(text, "feature 'checksums': was on, would be off\n")
+    equal(s.everything(), before)
+    equal(s.out("store", "upgrade", "--undo").decode(), "feature 'checksums': was on, is now off\n")
+    now = json.loads(s.get(".holdfast/format.json"))
+    for one in (document, upgraded, now):
+        del one["write"]
+    equal(now, document)
+    del upgraded["features"], now["features"]
+    equal(upgraded, now)
+    equal(upgrade(s, "--undo")[1]["was_on"], False)
+
+
+@it("damaged, newer and foreign documents are left alone, and counted", LOCAL)
+def _(s):
+    fill(s)
+    unseal(s)
+    bad = {"metadata/catalog.json": b"{", "default/meta/state.json": b"\0" * 50,
+           "default/meta/deploy.json": s.get("default/meta/deploy.json").replace(b"leases/1", b"leases/9"),
+           "default/meta/orders/43.json": b'{"leases": {}}', "plain.txt": b'{"write": "' + b"0" * 32 + b'"}'}
+    for key, text in bad.items():
+        s.put(key, text)
+    totals = upgrade(s)[1]
+    equal(totals["left"], 4)
+    for key, text in bad.items():
+        equal(s.get(key), text, key)
+
+
+@it("after an upgrade, a document without a checksum is a finding", LOCAL)
+def _(s):
+    fill(s)
+    s.run("store", "upgrade", "-q")
+    s.put("default/meta/deploy.json", cases.unsealed(s.get("default/meta/deploy.json")))
+    done = s.run("store", "scrub", expect=code(s, "CORRUPT"))
+    true(b"unsealed    default/meta/deploy.json: it has no checksum" in done.stdout, done.stdout)
+    true(b"1 document has no checksum; 'holdfast store upgrade' adds it" in done.stderr, done.stderr)
+    s.run("locks", "show", "deploy")  # it is still used
+    equal(upgrade(s)[0], ["default/meta/deploy.json"])
+    equal(scrub(s)[0], [])
+
+
+@it("killed at any time and started again, with workers that write meanwhile, it ends well", LOCAL)
+def _(s):
+    fill(s)
+    keys = unseal(s)
+    script = ("for i in $(seq 8); do holdfast key update -q --take orders/42 --from large; "
+              "holdfast run -q busy true; done")
+    worker = s.start("run", "other", "--", "sh", "-ec", script)
+    for i in range(6):
+        process = s.start("store", "upgrade", "-q")
+        time.sleep(0.002 * 2 ** i)
+        process.kill()
+        process.communicate()
+    equal(worker.wait(), 0, worker.stderr.read().decode())
+    s.run("store", "upgrade", "-q")
+    found, totals = scrub(s)
+    equal((found, totals["unsealed"]), ([], 0))
+    true(all(SEALED.search(s.get(key)[:250]) for key in keys if key in objects(s, key)), "all are sealed")
+    equal(s.out("key", "get", "orders/42"), LARGE)
+
+
+@it("a store that must not be written is not upgraded", ["dir"])
+def _(s):
+    fill(s)
+    unseal(s)
+    before = s.everything()
+    s.put(".holdfast/format.json", b'{"format": "holdfast.bucket/1", "features": {"compatible": [], "read_only": ["x"], '
+                                   b'"incompatible": []}}')
+    after = s.everything()
+    fails(s, "UNSUPPORTED", "store", "upgrade")
+    equal(s.everything(), after)
+    true(before != after, "the mark is there")
 
 
 if __name__ == "__main__":

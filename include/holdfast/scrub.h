@@ -22,11 +22,12 @@ extern "C" {
 #endif
 
 /* What was found. Each row: constant, name, description. */
-#define HF_SCRUB_KIND_TABLE(ROW)                                              \
-    ROW(DAMAGED, "damaged", "its bytes are not those that were written")      \
-    ROW(MISSING, "missing", "a document refers to it, but it does not exist") \
-    ROW(UNREADABLE, "unreadable", "the store could not read it")              \
-    ROW(TOO_NEW, "too-new", "a later version of Holdfast wrote it")           \
+#define HF_SCRUB_KIND_TABLE(ROW)                                                             \
+    ROW(DAMAGED, "damaged", "its bytes are not those that were written")                     \
+    ROW(MISSING, "missing", "a document refers to it, but it does not exist")                \
+    ROW(UNREADABLE, "unreadable", "the store could not read it")                             \
+    ROW(TOO_NEW, "too-new", "a later version of Holdfast wrote it")                          \
+    ROW(UNSEALED, "unsealed", "it has no checksum, although every document should have one") \
     ROW(UNKNOWN, "unknown", "it is in a folder of Holdfast, but not a known object")
 
 #define HF_SCRUB_KIND_ENUM_(name, word, about) HF_SCRUB_##name,
@@ -106,6 +107,49 @@ HF_API enum hf_status hf_store_scrub(struct hf_store *store,
                                      const struct hf_store_scrub_options *options,
                                      struct hf_store_scrub_report *ret_report,
                                      struct hf_error *error);
+
+/* ---- Upgrades ------------------------------------------------------------------------ */
+
+struct hf_store_upgrade_options {
+    size_t struct_size;
+    bool dry_run; /* change nothing; report what would be done */
+    bool undo;    /* remove the feature `checksums` */
+    /* Optional. A document that gets a checksum, or would get one. Return false to stop with
+     * HF_CANCELLED. */
+    bool (*each)(void *argument, const char *key, size_t key_size);
+    /* Optional. Called several times a second. Return false to stop with HF_CANCELLED. */
+    bool (*progress)(void *argument, const struct hf_store_scrub_report *so_far);
+    void *argument;
+};
+#define HF_STORE_UPGRADE_OPTIONS                                                               \
+    HF_VALUE_(hf_store_upgrade_options, sizeof(struct hf_store_upgrade_options), false, false, \
+              NULL, NULL, NULL)
+
+struct hf_store_upgrade_report {
+    size_t struct_size;
+    bool was_on;        /* the store had the feature `checksums` before the call */
+    bool is_on;         /* it has the feature now or, with dry_run, would have it */
+    uint64_t documents; /* documents read */
+    uint64_t sealed;    /* documents that got a checksum, or would get one */
+    uint64_t left;      /* documents that could not get one: damaged, too new, or very old */
+};
+#define HF_STORE_UPGRADE_REPORT                                                              \
+    HF_VALUE_(hf_store_upgrade_report, sizeof(struct hf_store_upgrade_report), false, false, \
+              0, 0, 0)
+
+/* Records that every document of the store has a checksum (the feature `checksums`), and adds a
+ * checksum to the documents that have none, by conditional writes that change nothing else. From
+ * then on, versions of Holdfast that do not know the feature can read the store, but not write to
+ * it, and a scrub reports documents without a checksum. Documents without a checksum are still
+ * used, because a process of such a version may have been started before.
+ *
+ * Other clients may continue to work. If the call fails or is stopped, call it again: it continues.
+ * With `undo`, the feature is removed, and such versions can write again; checksums stay. `options`
+ * and `ret_report` may be NULL. The report is set regardless of the status. */
+HF_API enum hf_status hf_store_upgrade(struct hf_store *store,
+                                       const struct hf_store_upgrade_options *options,
+                                       struct hf_store_upgrade_report *ret_report,
+                                       struct hf_error *error);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 #include "api/store.h"
 
 #include "scrub/scrub.h"
+#include "store/bucket.h"
 
 #include <string.h>
 
@@ -48,10 +49,13 @@ enum hf_status hf_store_scrub(struct hf_store *store,
         READ_OPTIONS(HF_STORE_SCRUB_OPTIONS, options, &scrubbing.options, &why) != HF_OK ||
         CHECK_REPORT(HF_STORE_SCRUB_REPORT, ret_report, &why) != HF_OK)
         return error_tell(error, why.status, &why);
+    bool sealed = false; /* also if the format document cannot be read, which is a finding */
+    (void)bucket_has_feature(store->store, BUCKET_CHECKSUMS, &sealed, &why);
     const struct scrub_options used = {
         .prefix = caller_view(given->prefix ? given->prefix : "", given->prefix_size),
         .after = caller_view(given->after ? given->after : "", given->after_size),
         .documents = given->documents,
+        .sealed = sealed,
         .rate_max = given->rate_max,
         .bytes_max = given->bytes_max,
         .tell = tell_scrub_finding,

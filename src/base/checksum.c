@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/evidence.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/parse.h"
 #include "base/rule.h"
 
@@ -114,4 +115,29 @@ enum checksum_state checksum_check(struct view text)
     print_digits(compute(text, (size_t)(found.data - text.data)), digits);
     bool wrong = !has_form(value) || memcmp(found.data, digits, DIGITS) != 0;
     return RULE(CHECKSUM_IS_COMPARED) && wrong ? CHECKSUM_WRONG : CHECKSUM_RIGHT;
+}
+
+/* Earlier versions wrote some documents with `write` at their end. It moves to the head, after
+ * `format`, and all other members stay as they are. */
+bool checksum_seal(struct view text, struct view nonce, struct buffer *sealed)
+{
+    struct json_reader reader = json_read(text);
+    struct view name, raw;
+    size_t done = 0;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (!json_skip(&reader, &raw) || (done == 0 && !view_equal(name, VIEW("format"))))
+            return false;
+        size_t end = (size_t)(raw.data - text.data) + raw.size;
+        if (!view_equal(name, VIEW("write")))
+            buffer_append(sealed, view_first(view_from(text, done), end - done));
+        if (done == 0) {
+            buffer_append(sealed, VIEW(","));
+            buffer_append(sealed, WRITE_NAME);
+            checksum_append_write(sealed, nonce);
+        }
+        done = end;
+    }
+    buffer_append(sealed, view_from(text, done));
+    return done > 0 && json_end(&reader) && checksum_finish(sealed) &&
+           checksum_check(buffer_view(sealed)) == CHECKSUM_RIGHT;
 }

@@ -29,6 +29,10 @@ void checksum_append_write(struct buffer *text, struct view nonce);
  * buffer has failed. */
 bool checksum_finish(struct buffer *text);
 
+/* Writes the document into an empty buffer, with this nonce and a checksum in `write`; all other
+ * members stay. False if its first member is not `format`, or if the buffer has failed. */
+bool checksum_seal(struct view text, struct view nonce, struct buffer *sealed);
+
 /* The states that a document can be in. */
 enum checksum_state {
     CHECKSUM_NONE,  /* there is none: an earlier version wrote the document */

@@ -123,7 +123,7 @@ enum hf_status scrub_fenced(struct scrub *scrub, struct view key,
     if (status == HF_MISMATCH && checksum_check(line) != CHECKSUM_WRONG)
         return scrub_rest(scrub, key, info, fault, error);
     scrub->report->documents++;
-    scrub_count_checksum(scrub, line);
+    scrub_count_checksum(scrub, line, fault);
     if (status == HF_OK && fence.kind == FENCE_BODY &&
         !fenced_is_body_of(key, fence_text(&fence)))
         status = fenced_strange_body(&why);

@@ -269,12 +269,12 @@ static bool may_be_unsealed(struct view text)
            memmem(head.data, head.size, "\"blank\"", strlen("\"blank\"")) != NULL;
 }
 
-void scrub_count_checksum(struct scrub *scrub, struct view text)
+void scrub_count_checksum(struct scrub *scrub, struct view text, struct fault *fault)
 {
-    if (checksum_check(text) == CHECKSUM_RIGHT)
-        scrub->report->checked++;
-    else if (!may_be_unsealed(text))
-        scrub->report->unsealed++;
+    enum checksum_state state = checksum_check(text);
+    fault->unsealed = state == CHECKSUM_NONE && !may_be_unsealed(text);
+    scrub->report->checked += state == CHECKSUM_RIGHT;
+    scrub->report->unsealed += fault->unsealed;
 }
 
 /* Whether the namespace of a table exists. Other programs may have a folder `meta` as well, and
@@ -347,7 +347,7 @@ static enum hf_status examine_text(struct scrub *scrub, enum scrub_class class, 
                                        : check_form(text, view_of(row->format), &why);
     scrub->report->documents++;
     if (row->sealed)
-        scrub_count_checksum(scrub, text);
+        scrub_count_checksum(scrub, text, fault);
     else if (class == CLASS_SIDECAR && status == HF_OK)
         scrub->report->checked++;
     return judge_text(scrub, class, key, status, &why, fault, error);

@@ -34,7 +34,8 @@ static void report_scrub_fault(struct scrub *scrub, struct view key, const struc
         [HF_SCRUB_UNREADABLE] = &report->unreadable, [HF_SCRUB_TOO_NEW] = &report->too_new,
         [HF_SCRUB_UNKNOWN] = &report->unknown,
     };
-    ++*counts[fault->kind];
+    if (counts[fault->kind]) /* documents without a checksum are counted in any case */
+        ++*counts[fault->kind];
     if (scrub->options->tell)
         scrub->told_to_stop =
             !scrub->options->tell(scrub->options->argument, fault->kind,
@@ -50,6 +51,26 @@ static bool is_same_fault(const struct fault *a, const struct fault *b)
 
 /* ---- One object ---------------------------------------------------------------------- */
 
+/* What becomes of a document that has no checksum. *ret_again: another client has changed it, or may
+ * have, so it must be examined again. */
+static enum hf_status handle_unsealed(struct scrub *scrub, struct view key,
+                                      const struct etag *version, bool *ret_again,
+                                      struct hf_error *error)
+{
+    const struct scrub_options *options = scrub->options;
+    enum hf_status status = HF_OK;
+    *ret_again = false;
+    if (options->sealed) {
+        struct fault fault = { .found = true, .kind = HF_SCRUB_UNSEALED };
+        report_scrub_fault(scrub, key, &fault);
+    }
+    if (options->seal)
+        status =
+            options->seal(options->argument, key, buffer_view(&scrub->text), version, error);
+    *ret_again = status == HF_CONFLICT || status == HF_UNSURE;
+    return *ret_again ? HF_OK : status;
+}
+
 /* Examines an object until two examinations agree, or it is found to be right. */
 static enum hf_status examine_twice(struct scrub *scrub, enum scrub_class class,
                                     struct view key, struct hf_error *error)
@@ -62,7 +83,12 @@ static enum hf_status examine_twice(struct scrub *scrub, enum scrub_class class,
         scrub->report->unsealed = counted.unsealed;
         scrub->report->objects = counted.objects;
         scrub->report->skipped = counted.skipped;
+        bool again = false;
         enum hf_status status = scrub_examine(scrub, class, key, &fault, error);
+        if (status == HF_OK && fault.unsealed && !fault.found && !fault.busy)
+            status = handle_unsealed(scrub, key, &fault.version, &again, error);
+        if (again)
+            continue;
         if (status != HF_OK || (!fault.found && !fault.busy))
             return status;
         if (is_same_fault(&before, &fault)) {

@@ -8,8 +8,14 @@
 
 struct scrub_options {
     struct view prefix;
-    struct view after;  /* a position (include/holdfast/scrub.h) */
-    bool documents;     /* nothing else is read */
+    struct view after; /* a position (include/holdfast/scrub.h) */
+    bool documents;    /* nothing else is read */
+    bool sealed;       /* a document without a checksum is a finding */
+    /* May be NULL. Called with each document that has no checksum and is otherwise right: its bytes
+     * (of a fenced object, with the line and the rest) and its version. CONFLICT or UNSURE: it is
+     * examined again. Any other status but OK ends the scrub. */
+    enum hf_status (*seal)(void *argument, struct view key, struct view text,
+                           const struct etag *version, struct hf_error *error);
     uint64_t rate_max;  /* bytes per second; 0: no limit */
     uint64_t bytes_max; /* larger objects are skipped; 0: no limit */
     /* Both may be NULL. `tell` returns false to end the scrub with OK; `go_on`, with CANCELLED. */

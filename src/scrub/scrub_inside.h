@@ -38,7 +38,8 @@ struct fault {
     char key[KEY_BYTES_MAX + 1]; /* of the object, if it is not the one that was examined */
     char why[HF_WHY_MAX];
     struct etag version;
-    bool busy; /* the object was replaced while it was being read: examine it again */
+    bool unsealed; /* nothing is wrong with it, but it has no checksum; `scrub->text` has it */
+    bool busy;     /* the object was replaced while it was being read: examine it again */
 };
 
 /* ---- Reading (read.c) ---------------------------------------------------------------- */
@@ -98,7 +99,7 @@ enum hf_status scrub_examine(struct scrub *scrub, enum scrub_class class, struct
                              struct fault *fault, struct hf_error *error);
 
 /* Counts a document, or the line of a fence, that has a checksum, or should have one. */
-void scrub_count_checksum(struct scrub *scrub, struct view text);
+void scrub_count_checksum(struct scrub *scrub, struct view text, struct fault *fault);
 
 void fault_set(struct fault *fault, enum hf_scrub_kind kind, const char *why);
 

@@ -44,6 +44,7 @@ const char *const bucket_list_names[FEATURE_LISTS] = {
 const struct feature_row bucket_features[BUCKET_FEATURES] = {
     [BUCKET_ADOPTED_OBJECTS] = { INCOMPATIBLE, "adopted-objects" },
     [BUCKET_PATH_PAGES] = { INCOMPATIBLE, "path-pages" },
+    [BUCKET_CHECKSUMS] = { READ_ONLY, "checksums" },
 };
 
 #define NO_FEATURES VIEW("{ \"compatible\": [], \"read_only\": [], \"incompatible\": [] }")

@@ -64,6 +64,7 @@ enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report 
 enum bucket_feature {
     BUCKET_ADOPTED_OBJECTS, /* catalogs with chunks whose objects others wrote */
     BUCKET_PATH_PAGES,      /* namespaces whose locks on paths are in several tables */
+    BUCKET_CHECKSUMS,       /* every document that can have a checksum has one */
     BUCKET_FEATURES,
 };
 
@@ -71,6 +72,14 @@ enum bucket_feature {
  * does not know the feature refuses the bucket. Takes one get, and one put the first time. */
 enum hf_status bucket_use_feature(struct store *store, enum bucket_feature feature,
                                   struct hf_error *error);
+
+/* Removes a feature that no object depends on. Takes one get, and one put if it was recorded. */
+enum hf_status bucket_drop_feature(struct store *store, enum bucket_feature feature,
+                                   struct hf_error *error);
+
+/* Whether the bucket uses the feature. Takes one get. */
+enum hf_status bucket_has_feature(struct store *store, enum bucket_feature feature,
+                                  bool *ret_used, struct hf_error *error);
 
 /* Like bucket_check with BUCKET_LOCKS, and appends the member `placements` of the document to
  * `placements`: a JSON object, or nothing. */

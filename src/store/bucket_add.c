@@ -41,6 +41,36 @@ void bucket_write_features(struct view features, enum feature_list to, const cha
     buffer_append(text, VIEW(" }"));
 }
 
+/* Appends the lists of features without this one. */
+static void write_features_without(struct view features, const struct feature_row *row,
+                                   struct buffer *text)
+{
+    struct json_reader reader = json_read(features);
+    struct view name, raw, feature;
+    const char *before = "{ ";
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (!json_skip(&reader, &raw))
+            break;
+        buffer_print(text, "%s\"%.*s\": ", before, VIEW_ARGS(name));
+        before = ", ";
+        if (!view_equal(name, view_of(bucket_list_names[row->list]))) {
+            buffer_append(text, raw);
+            continue;
+        }
+        struct json_reader list = json_read(raw);
+        const char *between = "[";
+        for (json_enter_array(&list); json_next_element(&list);)
+            if (json_skip(&list, &feature) &&
+                !view_equal(view_first(view_from(feature, 1), feature.size - 2),
+                            view_of(row->name))) {
+                buffer_print(text, "%s%.*s", between, VIEW_ARGS(feature));
+                between = ", ";
+            }
+        buffer_append(text, between[0] == '[' ? VIEW("[]") : VIEW("]"));
+    }
+    buffer_append(text, VIEW(" }"));
+}
+
 /* The placement of a namespace that the document records; empty if there is none. */
 static struct view recorded_placement(const struct format *format, struct view ns)
 {
@@ -93,16 +123,21 @@ enum hf_status bucket_read_placements(struct store *store, struct buffer *placem
 static enum hf_status write_addition(struct store *store, const struct format *format,
                                      const struct addition *added, struct hf_error *error)
 {
-    struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
-    bool used = format->uses[added->feature];
-    bucket_begin_format(store, format->features, bucket_features[added->feature].list,
-                        used ? NULL : bucket_features[added->feature].name, &text);
+    struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX), left = BUFFER_INIT(FORMAT_BYTES_MAX);
+    const struct feature_row *row = &bucket_features[added->feature];
+    bool adds = !added->drops && !format->uses[added->feature];
+    if (added->drops)
+        write_features_without(format->features, row, &left);
+    bucket_begin_format(store, added->drops ? buffer_view(&left) : format->features, row->list,
+                        adds ? row->name : NULL, &text);
     bucket_keep_members(format, &text);
     bucket_write_placements(format, added, &text);
     if (format->verdicts.size > 0)
         buffer_print(&text, ",\n  \"verdicts\": %.*s", VIEW_ARGS(format->verdicts));
-    enum hf_status status = bucket_put_format(store, format, &text, error);
+    enum hf_status status =
+        left.failed ? error_no_memory(error) : bucket_put_format(store, format, &text, error);
     buffer_release(&text);
+    buffer_release(&left);
     return status;
 }
 
@@ -110,6 +145,8 @@ static enum hf_status write_addition(struct store *store, const struct format *f
 static enum hf_status find_addition(const struct format *format, const struct addition *added,
                                     struct hf_error *error)
 {
+    if (added->drops)
+        return format->uses[added->feature] ? HF_NOT_FOUND : HF_OK;
     struct view found = recorded_placement(format, added->ns);
     bool all = view_equal(found, added->placement);
     if (RULE(PLACEMENT_NEVER_CHANGES) && added->ns.size > 0 && found.size > 0 && !all)
@@ -151,9 +188,29 @@ enum hf_status bucket_use_feature(struct store *store, enum bucket_feature featu
     return record_addition(store, &(struct addition){ .feature = feature }, error);
 }
 
+enum hf_status bucket_drop_feature(struct store *store, enum bucket_feature feature,
+                                   struct hf_error *error)
+{
+    return record_addition(store, &(struct addition){ .feature = feature, .drops = true },
+                           error);
+}
+
+enum hf_status bucket_has_feature(struct store *store, enum bucket_feature feature,
+                                  bool *ret_used, struct hf_error *error)
+{
+    struct format format;
+    enum hf_status status = bucket_read_format(store, /* provisional */ false, &format, error);
+    if (status == HF_OK)
+        status = bucket_check_features(store, &format, error);
+    if (status == HF_OK)
+        *ret_used = format.uses[feature];
+    buffer_release(&format.text);
+    return status;
+}
+
 enum hf_status bucket_record_placement(struct store *store, struct view ns,
                                        struct view placement, struct hf_error *error)
 {
-    const struct addition added = { BUCKET_PATH_PAGES, ns, placement };
+    const struct addition added = { BUCKET_PATH_PAGES, ns, placement, /* drops */ false };
     return record_addition(store, &added, error);
 }

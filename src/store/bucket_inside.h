@@ -31,10 +31,11 @@ struct format {
 };
 
 /* A change to the document: a feature that is used from now on, and a placement unless `ns` is
- * empty. */
+ * empty. Or a feature that is dropped. */
 struct addition {
     enum bucket_feature feature;
     struct view ns, placement;
+    bool drops; /* the feature is no longer used */
 };
 
 /* bucket.c */

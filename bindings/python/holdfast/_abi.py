@@ -219,8 +219,9 @@ HF_SCRUB_DAMAGED = 0
 HF_SCRUB_MISSING = 1
 HF_SCRUB_UNREADABLE = 2
 HF_SCRUB_TOO_NEW = 3
-HF_SCRUB_UNKNOWN = 4
-HF_SCRUB_KIND_COUNT = 5
+HF_SCRUB_UNSEALED = 4
+HF_SCRUB_UNKNOWN = 5
+HF_SCRUB_KIND_COUNT = 6
 HF_SWEEP_STOP_DONE = 0
 HF_SWEEP_STOP_ACTIVITY = 1
 HF_SWEEP_STOP_PEERS = 2
@@ -735,6 +736,14 @@ class hf_store_scrub_options(Struct):
     pass
 
 
+class hf_store_upgrade_options(Struct):
+    pass
+
+
+class hf_store_upgrade_report(Struct):
+    pass
+
+
 class hf_sweep_report(Struct):
     pass
 
@@ -795,6 +804,8 @@ hf_each_damaged = CFUNCTYPE(None, c_void_p, c_char_p, POINTER(hf_error))
 hf_list_options_proceed = CFUNCTYPE(c_bool, c_void_p)
 hf_store_scrub_options_finding = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_scrub_finding))
 hf_store_scrub_options_progress = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_scrub_report))
+hf_store_upgrade_options_each = CFUNCTYPE(c_bool, c_void_p, c_char_p, c_size_t)
+hf_store_upgrade_options_progress = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_store_scrub_report))
 hf_sweep_options_progress = CFUNCTYPE(c_bool, c_void_p, POINTER(hf_sweep_report))
 hf_sweep_options_failed = CFUNCTYPE(None, c_void_p, c_char_p, POINTER(hf_error))
 hf_sweeper_options_ran = CFUNCTYPE(None, c_void_p, POINTER(hf_sweep_report))
@@ -1209,6 +1220,11 @@ hf_store_scrub_options._fields_ = [("struct_size", c_size_t), ("prefix", c_char_
         ("documents", c_bool), ("rate_max", c_uint64), ("bytes_max", c_uint64),
         ("finding", hf_store_scrub_options_finding), ("progress", hf_store_scrub_options_progress),
         ("argument", c_void_p)]
+hf_store_upgrade_options._fields_ = [("struct_size", c_size_t), ("dry_run", c_bool),
+        ("undo", c_bool), ("each", hf_store_upgrade_options_each),
+        ("progress", hf_store_upgrade_options_progress), ("argument", c_void_p)]
+hf_store_upgrade_report._fields_ = [("struct_size", c_size_t), ("was_on", c_bool),
+        ("is_on", c_bool), ("documents", c_uint64), ("sealed", c_uint64), ("left", c_uint64)]
 hf_sweep_report._fields_ = [("struct_size", c_size_t), ("runs", c_uint64),
         ("namespaces", c_uint64), ("ops", c_uint64), ("leases_cleared", c_uint64),
         ("stages_settled", c_uint64), ("rolled_back", c_uint64), ("markers_deleted", c_uint64),
@@ -1535,6 +1551,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "hf_scrub_kind_text": (c_char_p, c_int),
     "hf_store_scrub": (c_int, c_void_p, POINTER(hf_store_scrub_options),
         POINTER(hf_store_scrub_report), POINTER(hf_error)),
+    "hf_store_upgrade": (c_int, c_void_p, POINTER(hf_store_upgrade_options),
+        POINTER(hf_store_upgrade_report), POINTER(hf_error)),
     "hf_sweep_stop_name": (c_char_p, c_int),
     "hf_sweep_stop_text": (c_char_p, c_int),
     "hf_sweep": (c_int, c_void_p, POINTER(hf_sweep_options), POINTER(hf_sweep_report),

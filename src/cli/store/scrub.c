@@ -15,6 +15,7 @@ struct scrubbing {
     struct cli *cli;
     struct gauge gauge;
     struct hf_store_scrub_report report;
+    uint64_t unsealed; /* documents that should have a checksum */
 };
 
 const struct field scrub_finding_record[] = SCRUB_FINDING_RECORD;
@@ -24,6 +25,7 @@ const struct field scrub_report_record[] = SCRUB_REPORT_RECORD;
 static bool print_scrub_finding(void *argument, const struct hf_scrub_finding *finding)
 {
     struct scrubbing *scrubbing = argument;
+    scrubbing->unsealed += finding->kind == HF_SCRUB_UNSEALED;
     gauge_clear(&scrubbing->gauge);
     record_show(scrubbing->cli, scrub_finding_record, finding,
                 "{kind<11} {key}: [{why}|{about}]\n");
@@ -41,8 +43,9 @@ static bool show_scrubbed(void *argument, const struct hf_store_scrub_report *re
 }
 
 /* Damage is worse than a document that only this version does not know. */
-static enum hf_status judge_scrub(struct cli *cli, const struct hf_store_scrub_report *report)
+static enum hf_status judge_scrub(struct cli *cli, const struct scrubbing *scrubbing)
 {
+    const struct hf_store_scrub_report *report = &scrubbing->report;
     uint64_t bad = report->damaged + report->missing + report->unreadable;
     uint64_t strange = report->too_new + report->unknown;
     if (bad > 0)
@@ -50,6 +53,10 @@ static enum hf_status judge_scrub(struct cli *cli, const struct hf_store_scrub_r
                          "%" PRIu64 " object%s %s damaged, missing or unreadable; "
                          "docs/recovery.md says what to do",
                          bad, plural(bad), bad == 1 ? "is" : "are");
+    if (scrubbing->unsealed > 0)
+        return error_set(&cli->error, HF_CORRUPT,
+                         "%" PRIu64 " document%s no checksum; 'holdfast store upgrade' adds it",
+                         scrubbing->unsealed, scrubbing->unsealed == 1 ? " has" : "s have");
     if (strange > 0)
         return error_set(&cli->error, HF_UNSUPPORTED,
                          "this version does not know %" PRIu64
@@ -78,5 +85,5 @@ enum hf_status run_store_scrub(struct cli *cli)
         record_tell(cli, scrub_report_record, report, SCRUB_REPORT_TEXT);
     if (status == HF_CANCELLED)
         status = interrupt_check(&cli->error);
-    return status == HF_OK ? judge_scrub(cli, report) : status;
+    return status == HF_OK ? judge_scrub(cli, &scrubbing) : status;
 }
