@@ -84,13 +84,14 @@ static void test_progress(void **state)
         { 100, 100, 99 }, { UINT64_MAX / 2, UINT64_MAX, 50 },
         { 7, 5, 99 },     { UINT64_MAX, UINT64_MAX, 99 },
     };
-    struct progress_notes notes;
+    struct arena arena = ARENA_INIT;
     (void)state;
-    progress_notes_write(&notes);
+    struct progress_notes *notes = progress_notes_new(&arena);
+    assert_non_null(notes);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
         assert_int_equal(job_percent_done(steps[i].done, steps[i].total), steps[i].percent);
     for (unsigned percent = 0; percent < 100; percent++) {
-        struct view note = view_of(notes.texts[percent]);
+        struct view note = view_of(notes->texts[percent]);
         assert_int_equal(job_note_percent(note), percent);
         assert_false(job_note_says_claimed(note));
     }
@@ -99,6 +100,7 @@ static void test_progress(void **state)
     assert_int_equal(job_note_percent(VIEW("{\"done_percent\":\"40\"}")), 0);
     assert_int_equal(job_note_percent(VIEW("{\"done_percent\":40")), 0);
     assert_int_equal(job_note_percent(VIEW("")), 0);
+    arena_release(&arena);
 }
 
 /* ---- Living workers ------------------------------------------------------------------ */

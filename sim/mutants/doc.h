@@ -47,8 +47,8 @@ void mutant_refuses_before_the_put(struct batch *batch);
 /* CROWD_IS_REMEMBERED: forgets after each change how long to pause after a conflict. */
 void mutant_forgets_the_crowd(struct crowd *crowd);
 
-/* QUIET_IS_MEASURED: takes a read that finds a body of this age unchanged for proof that one twice as
- * old will be unchanged. */
+/* QUIET_IS_MEASURED: takes a read that finds a body of this age unchanged for proof that one twice
+ * as old will be unchanged. */
 void mutant_trusts_one_read(struct crowd *crowd, struct span age, bool changed);
 
 /* BOOT_CLOCK_FOR_LOCAL_STORES: uses the wall clock as a local store's time. */

@@ -141,8 +141,8 @@ static bool report_catalog(void *argument)
 /* ---- Running merges ------------------------------------------------------------------ */
 
 /* What its worker said in the last renewal, and how much longer the merge takes at that rate. */
-static void tell_progress(const struct lease *lease, const struct evidence *evidence,
-                          struct hf_compact_job_info *info)
+static void tell_percent_done(const struct lease *lease, const struct evidence *evidence,
+                              struct hf_compact_job_info *info)
 {
     info->done_percent = job_note_percent(lease->note);
     if (info->done_percent == 0)
@@ -178,7 +178,7 @@ static void note_job(struct overview *view, const struct lease_table *table,
         .held_ms = lease_held(lease, evidence).us / 1000,
         .expires_in_ms = lease_left(lease, evidence).us / 1000,
     };
-    tell_progress(lease, evidence, &job->info);
+    tell_percent_done(lease, evidence, &job->info);
     if (lease->wish.scope_count == 1 &&
         range_lease_parse(lease->wish.scopes[0].name, &job->merge, &range)) {
         job->merge = arena_copy(&view->arena, job->merge);

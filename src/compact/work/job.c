@@ -390,13 +390,12 @@ static void complete_lease(struct job *job)
 /* ---- The merge ----------------------------------------------------------------------- */
 
 /* The next renewal says how much is done, and costs nothing. */
-static void note_progress(struct job *job, uint64_t done, uint64_t total)
+static void note_percent_done(struct job *job, uint64_t done, uint64_t total)
 {
     unsigned percent = job_percent_done(done, total);
-    if (!job->notes || percent <= job->percent)
-        return;
+    if (job->notes && percent > job->percent)
+        lock_set_renewal_note(job->lock, view_of(job->notes->texts[percent]));
     job->percent = percent;
-    lock_set_renewal_note(job->lock, view_of(job->notes->texts[percent]));
 }
 
 /* Called during the merge. The lease check only saves work: if the lease is lost, the commit will
@@ -410,7 +409,7 @@ static bool may_go_on(void *argument, uint64_t done, uint64_t total)
     else if (hf_lock_check(job->lock, NULL) != HF_OK)
         job->lease_gone = true;
     else
-        note_progress(job, done, total);
+        note_percent_done(job, done, total);
     return !job->told_to_stop && !job->lease_gone;
 }
 
@@ -714,9 +713,7 @@ static bool begin_merge(struct job *job)
 {
     struct job_report *report = job->report;
     lock_set_renewal_note(job->lock, VIEW(JOB_NOTE_BEGUN));
-    job->notes = arena_take(&job->arena, sizeof *job->notes);
-    if (job->notes)
-        progress_notes_write(job->notes);
+    job->notes = progress_notes_new(&job->arena);
     enum hf_status status = HF_OK;
     if (RULE(BEGIN_IS_MARKED) && job->marks_begin)
         status = hf_lock_renew(job->lock, &report->error);

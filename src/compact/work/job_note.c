@@ -83,11 +83,13 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
     return whole;
 }
 
-void progress_notes_write(struct progress_notes *notes)
+struct progress_notes *progress_notes_new(struct arena *arena)
 {
-    for (unsigned percent = 0; percent < 100; percent++)
+    struct progress_notes *notes = arena_take(arena, sizeof *notes);
+    for (unsigned percent = 0; notes && percent < 100; percent++)
         snprintf(notes->texts[percent], sizeof notes->texts[percent],
                  "{\"begun\":true,\"done_percent\":%u}", percent);
+    return notes;
 }
 
 unsigned job_percent_done(uint64_t done, uint64_t total)

@@ -2,9 +2,9 @@
 /* job_note.h: the notes that a job writes into its lease for the client that settles the lease.
  * JSON of at most NOTE_BYTES_MAX bytes.
  *
- * While it holds the lease: whether its merge has begun, and how much of it is done. The lease says
- * that it has not from the claim on. The first renewal after the begin says that it has; if a source
- * must be merged with care (chunk.mark_begin), that renewal precedes the begin.
+ * While it holds the lease: whether its merge has begun, and how much of it is done. From the claim
+ * on, the lease says that it has not. The first renewal after the begin says that it has; if a
+ * source must be merged with care (chunk.mark_begin), that renewal precedes the begin.
  *
  * When it fails: which chunks are to blame, and why. */
 #ifndef COMPACT_WORK_JOB_NOTE_H
@@ -41,7 +41,8 @@ struct progress_notes {
     char texts[100][sizeof "{\"begun\":true,\"done_percent\":99}"];
 };
 
-void progress_notes_write(struct progress_notes *notes);
+/* NULL if out of memory. */
+struct progress_notes *progress_notes_new(struct arena *arena);
 
 /* At most 99: a merge that is done has no lease. */
 unsigned job_percent_done(uint64_t done, uint64_t total);
