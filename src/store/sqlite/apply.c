@@ -16,8 +16,11 @@ static bool is_swap(const struct sqlite_write *write)
     return !write->is_delete && !write->file && write->condition->kind == CONDITION_MATCH;
 }
 
-/* The statements of a write that usually suffice. Others are prepared when they are needed. */
-static const enum sqlite_statement *usual_statements(const struct sqlite_write *write)
+/* The statements of a write that usually suffice. Others are prepared when they are needed. The
+ * first change of a connection does with SWAP: a short process needs it anyway, to release what it
+ * has acquired, and to prepare UPDATE takes longer than to find the row once more. */
+static const enum sqlite_statement *usual_statements(const struct sqlite_connection *connection,
+                                                     const struct sqlite_write *write)
 {
     static const enum sqlite_statement of_delete[] = { SQL_LOOKUP, SQL_DELETE, SQL_COUNT };
     static const enum sqlite_statement of_put[] = { SQL_LOOKUP, SQL_INSERT, SQL_UPDATE,
@@ -25,15 +28,16 @@ static const enum sqlite_statement *usual_statements(const struct sqlite_write *
     static const enum sqlite_statement of_change[] = { SQL_UPDATE, SQL_COUNT };
     static const enum sqlite_statement of_swap[] = { SQL_SWAP, SQL_COUNT };
     if (write->change)
-        return write->change->ready.data ? of_swap : of_change;
+        return write->change->ready.data || !connection->statements[SQL_SWAP] ? of_swap
+                                                                              : of_change;
     return write->is_delete ? of_delete : is_swap(write) ? of_swap : of_put;
 }
 
 void sqlite_prepare_write(struct sqlite_connection *connection,
                           const struct sqlite_write *write)
 {
-    for (const enum sqlite_statement *which = usual_statements(write); *which != SQL_COUNT;
-         which++)
+    for (const enum sqlite_statement *which = usual_statements(connection, write);
+         *which != SQL_COUNT; which++)
         (void)sqlite_prepare(connection, *which);
 }
 
@@ -156,6 +160,18 @@ static void check_and_write(struct sqlite_writer *writer, struct sqlite_write *w
         memcpy(write->replaced, row.file, sizeof row.file);
 }
 
+/* Replaces the row that the caller was shown, or inserts one. */
+static int put_decided(struct sqlite_writer *writer, struct sqlite_write *write,
+                       const struct sqlite_row *row)
+{
+    sqlite3_stmt *const *statements = writer->connection.statements;
+    bool swapped = false;
+    int code = SQLITE_OK;
+    if (row && row->file[0] == '\0' && statements[SQL_SWAP] && !statements[SQL_UPDATE])
+        code = swap_row(writer, write, &row->info.etag, &swapped);
+    return code != SQLITE_OK || swapped ? code : run_put(writer, write, row);
+}
+
 /* Writes the bytes that the caller decided on, if any. */
 static void write_decided(struct sqlite_writer *writer, struct sqlite_write *write,
                           const struct sqlite_row *row)
@@ -174,7 +190,7 @@ static void write_decided(struct sqlite_writer *writer, struct sqlite_write *wri
                   "the new contents are too large for a change in one step");
         return;
     }
-    int code = run_put(writer, write, row);
+    int code = put_decided(writer, write, row);
     if (code != SQLITE_OK) {
         sqlite_error(write->error, writer->connection.handle, code, "write");
         return;

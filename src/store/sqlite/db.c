@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/no_space.h"
 #include "base/parse.h"
+#include "store/sqlite/log_file.h"
 #include "store/toolkit.h"
 
 #include <errno.h>
@@ -304,7 +305,7 @@ static int prepare_file(struct sqlite_database *database, sqlite3 *handle,
         return SQLITE_OK;
     if (*ret_kind == FILE_NEW)
         code = run_text(handle, "PRAGMA auto_vacuum = NONE");
-    if (code == SQLITE_OK)
+    if (code == SQLITE_OK && !log_file_is_open(handle)) /* identify_file has opened a log */
         code = switch_to_wal(handle);
     if (code == SQLITE_OK && *ret_kind == FILE_NEW) {
         code = create_layout(handle, database->id);
@@ -358,6 +359,13 @@ static enum hf_status open_sqlite_handle(const struct sqlite_database *database,
     return HF_OK;
 }
 
+/* Whether SQLite syncs each commit unless it is told otherwise. To ask is cheaper than to tell. */
+static bool syncs_by_default(void)
+{
+    return sqlite3_compileoption_used("DEFAULT_SYNCHRONOUS=2") &&
+           sqlite3_compileoption_used("DEFAULT_WAL_SYNCHRONOUS=2");
+}
+
 /* group.c runs the checkpoints. Some builds of SQLite overwrite deleted data by default, which
  * would double the writes. */
 static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle)
@@ -368,7 +376,7 @@ static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle
     sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
     sqlite3_wal_autocheckpoint(handle, 0);
     int code = run_text(handle, "PRAGMA secure_delete = OFF");
-    if (code != SQLITE_OK)
+    if (code != SQLITE_OK || (database->durable && syncs_by_default()))
         return code;
     return run_text(handle, database->durable ? "PRAGMA synchronous = FULL"
                                               : "PRAGMA synchronous = OFF");

@@ -170,6 +170,11 @@ static struct log_file *find_log(sqlite3 *handle)
     return file && file->pMethods == &gathering_methods ? log_file_of(file) : NULL;
 }
 
+bool log_file_is_open(sqlite3 *handle)
+{
+    return find_log(handle) != NULL;
+}
+
 void log_file_gather(sqlite3 *handle)
 {
     struct log_file *log = find_log(handle);

@@ -24,6 +24,9 @@ size_t log_file_extra(void);
 int log_file_open(sqlite3_vfs *usual, const char *name, sqlite3_file *file, int flags,
                   int *ret_flags);
 
+/* Whether the connection has a log that was opened so: the database is in WAL mode. */
+bool log_file_is_open(sqlite3 *handle);
+
 /* Begins to keep what this connection writes to its log. Its next statement must be a COMMIT, with
  * synchronous = FULL, and log_file_gathered must follow. */
 void log_file_gather(sqlite3 *handle);
