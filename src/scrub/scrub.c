@@ -51,8 +51,8 @@ static bool is_same_fault(const struct fault *a, const struct fault *b)
 
 /* ---- One object ---------------------------------------------------------------------- */
 
-/* What becomes of a document that has no checksum. *ret_again: another client has changed it, or may
- * have, so it must be examined again. */
+/* What becomes of a document that has no checksum. *ret_again: another client has changed it, or
+ * may have, so it must be examined again. */
 static enum hf_status handle_unsealed(struct scrub *scrub, struct view key,
                                       const struct etag *version, bool *ret_again,
                                       struct hf_error *error)

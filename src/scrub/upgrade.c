@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* upgrade.c: the feature `checksums`. First it is recorded, so that programs that would write
- * documents without a checksum no longer start to write. Then every document without a checksum gets
- * one. Each step can be repeated, and a crash between two of them leaves documents that every version
- * can read. */
+ * documents without a checksum no longer start to write. Then every document without a checksum
+ * gets one. Each step can be repeated, and a crash between two of them leaves documents that every
+ * version can read. */
 #include "scrub/upgrade.h"
 
 #include "base/checksum.h"
