@@ -362,6 +362,8 @@ const struct hf_compact_worker_options *play_worker_options(const struct play *p
         { .mode = HF_COMPACT_NOTIFY, SMALL, .event = on_compact },
         { .mode = HF_COMPACT_NOTIFY, SMALL },
         { .mode = HF_COMPACT_WATCH, SMALL },
+        { .mode = HF_COMPACT_WATCH, SMALL, .event = on_compact, .beat_ms = 100 },
+        { .mode = HF_COMPACT_WATCH, SMALL, .beat_ms = INT64_MIN },
     };
     return play_byte(play, index) & 8 ? play_run_options(play, index) : PLAY_ROW(rows);
 }

@@ -60,6 +60,25 @@ static void wait_for(struct desk *desk, struct hf_compact_worker *worker, atomic
         fail_msg("%u of %u: %s", *counter, wanted, desk->error.why);
 }
 
+static void a_heartbeat_interval_is_within_bounds(void **state)
+{
+    static const int64_t refused[] = { INT64_MIN, -1, 1, 99, 3600001, INT64_MAX };
+    (void)state;
+    struct desk desk;
+    struct hf_compact_settings settings = desk_settings();
+    struct hf_compact_worker_options options = options_of(HF_COMPACT_ONCE, NULL);
+    desk_open(&desk, &settings);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        options.beat_ms = refused[i];
+        assert_status(HF_INVALID, hf_compact_run(desk.compact, &options, NULL, &desk.error),
+                      &desk.error);
+        assert_string_equal(desk.error.why, "the beat must be between 100ms and 1h");
+    }
+    options.beat_ms = 3600000;
+    GOOD(&desk, hf_compact_run(desk.compact, &options, NULL, &desk.error));
+    desk_close(&desk);
+}
+
 static void a_worker_merges_what_comes_until_it_is_stopped(void **state)
 {
     (void)state;
@@ -616,6 +635,7 @@ int main(int argc, char **argv)
         return 2;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_merges_what_comes_until_it_is_stopped),
+        cmocka_unit_test(a_heartbeat_interval_is_within_bounds),
         cmocka_unit_test(a_drain_leaves_nothing_to_do_and_an_event_can_end_it),
         cmocka_unit_test(an_event_may_call_anything_but_wait_for_its_worker),
         cmocka_unit_test(a_worker_and_a_reader_outlive_the_handles_they_came_from),

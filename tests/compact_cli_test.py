@@ -373,7 +373,7 @@ def _(s):
 def _(s):
     create(s, "--grace", "1h", "--level0-count", "4")
     ingest(s, some_files(3))
-    watcher = s.start("compact", "watch", "--poll", "50ms", "--json")
+    watcher = s.start("compact", "watch", "--poll", "50ms", "--beat", "1h", "--json")
     until(lambda: status(s)["members"], "it watches")
     equal(plan(s)["groups"], 0)
     s.run("compact", "set", "-q", "--level0-count", "3")
@@ -907,6 +907,8 @@ def _(s):
     for args in (["--jobs", "0"], ["--jobs", "65"], ["--memory", "1MiB"], ["--threads", "0"]):
         fails(s, "INVALID", "compact", "run", *args)
     fails(s, "INVALID", "compact", "run", "--poll", "1s")
+    for beat in ("0s", "99ms", "61m"):
+        fails(s, "INVALID", "compact", "watch", "--beat", beat)
     fails(s, "INVALID", "compact", "ingest")
     s.write("in", row("a", BEGIN))
     fails(s, "INVALID", "compact", "ingest", "in", "--writer", "w" * 65)

@@ -257,7 +257,7 @@ static void who_looks_from_outside_finds_none_of_a_group_that_died(void **state)
     put(kit->store, "roster/crew/b");
     pass(SPAN_S(20));
     put(kit->store, "roster/crew/a");
-    assert_status(HF_OK, roster_members(kit->store, GROUP, BEAT, &arena, &list, &error),
+    assert_status(HF_OK, roster_members(kit->store, GROUP, BEAT, false, &arena, &list, &error),
                   &error);
     assert_int_equal(list.count, 3);
     assert_true(view_equal(list.members[0].fingerprint, VIEW("a")) && list.members[0].present);
@@ -267,12 +267,43 @@ static void who_looks_from_outside_finds_none_of_a_group_that_died(void **state)
     assert_int_equal(wall_since(list.members[0].modified, list.members[1].modified).us,
                      SPAN_S(20).us);
     pass(SPAN_S(32));
-    assert_status(HF_OK, roster_members(kit->store, GROUP, BEAT, &arena, &list, &error),
+    assert_status(HF_OK, roster_members(kit->store, GROUP, BEAT, false, &arena, &list, &error),
                   &error);
     assert_int_equal(list.count, 3);
     for (size_t i = 0; i < list.count; i++)
         assert_false(list.members[i].present);
     arena_release(&arena);
+}
+
+/* One writes every minute, one has died, and one is no member of ours. */
+static void members_are_judged_by_their_own_intervals_on_request(void **state)
+{
+    struct kit *kit = *state;
+    struct roster slow, dead;
+    struct member_list list;
+    struct arena arena = ARENA_INIT;
+    struct hf_error error;
+    struct roster_options options = { GROUP, VIEW("slow"), VIEW("host:1"), SPAN_S(60) };
+    assert_status(HF_OK, roster_join(&slow, kit->store, &options, &error), &error);
+    options.fingerprint = VIEW("dead");
+    options.beat = SPAN_S(20);
+    assert_status(HF_OK, roster_join(&dead, kit->store, &options, &error), &error);
+    put(kit->store, "roster/crew/foreign");
+    pass(SPAN_S(100));
+    assert_status(HF_OK, roster_members(kit->store, GROUP, BEAT, true, &arena, &list, &error),
+                  &error);
+    assert_int_equal(list.count, 3);
+    for (size_t i = 0; i < list.count; i++)
+        assert_int_equal(list.members[i].present,
+                         view_equal(list.members[i].fingerprint, VIEW("slow")));
+    pass(SPAN_S(100));
+    assert_status(HF_OK, roster_members(kit->store, GROUP, BEAT, true, &arena, &list, &error),
+                  &error);
+    for (size_t i = 0; i < list.count; i++)
+        assert_false(list.members[i].present);
+    arena_release(&arena);
+    roster_leave(&slow);
+    roster_leave(&dead);
 }
 
 /* By the calendar of the store nobody has written for a year: who was last is present. */
@@ -452,7 +483,7 @@ static void what_is_no_name_and_no_beat_is_refused(void **state)
             roster_join(&roster, kit->store,
                         &(struct roster_options){ bad[i], VIEW("a"), VIEW(""), BEAT }, &error),
             HF_INVALID);
-        assert_int_equal(roster_members(kit->store, bad[i], BEAT, &arena, &list, &error),
+        assert_int_equal(roster_members(kit->store, bad[i], BEAT, false, &arena, &list, &error),
                          HF_INVALID);
         if (bad[i].size > 0)
             assert_int_equal(
@@ -468,7 +499,8 @@ static void what_is_no_name_and_no_beat_is_refused(void **state)
                                      &error),
                          HF_INVALID);
         assert_string_equal(error.why, "the beat must be between 100ms and 1h");
-        assert_int_equal(roster_members(kit->store, GROUP, beats[i], &arena, &list, &error),
+        assert_int_equal(roster_members(kit->store, GROUP, beats[i], false, &arena, &list,
+                                        &error),
                          HF_INVALID);
     }
     assert_int_equal(calls(kit, CALL_PUT) + calls(kit, CALL_LIST), 0);
@@ -645,6 +677,8 @@ int main(void)
            who_misses_three_beats_is_absent_and_who_beats_again_is_back),
         ON("who looks from outside finds none of a group that died",
            who_looks_from_outside_finds_none_of_a_group_that_died),
+        ON("a look from outside may judge each member by its own interval",
+           members_are_judged_by_their_own_intervals_on_request),
         ON("members compare times with the newest of the group, and with no clock of ours",
            members_compare_times_with_the_newest_and_with_no_clock_of_ours),
         ON("we are always among those present", we_are_always_among_those_present),

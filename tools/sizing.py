@@ -32,6 +32,8 @@ FLEETS = [("spread", {"workers": w, "partitions": p, "minutes": m}) for w, p, m 
 FLEETS += [("large", {"workers": 10000, "partitions": p, "minutes": m, **PATIENT}) for p, m in ((300, 4), (1000, 60))]
 FLEETS += [("turn", {"workers": 1000, "partitions": 64, "minutes": 10, "claim-every": 60, "poll": poll})
            for poll in (2, 10, 30, 120)]
+FLEETS += [("beat", {"workers": 1000, "partitions": 64, "minutes": 10, "claim-every": 60, "poll": 10, "beat": beat})
+           for beat in (10, 30, 60, 300)]
 FLEETS += [("ttl", {"workers": 1000, "partitions": 64, "minutes": 30, **PATIENT, "lock-ttl": lock,
                     "chunk-ttl": chunk}) for lock, chunk in ((10, 60), (30, 300), (60, 900))]
 
@@ -89,6 +91,7 @@ COLUMNS = {
     "requests": ("requests a day", lambda f: f"{f['all_requests_per_s'] * 86400 / 1e6:,.1f} M"),
     "dollars": ("dollars a day", lambda f: number(f["all_dollars_a_day"])),
     "throttled": ("503", lambda f: percent(f["throttled_share"])),
+    "beat": ("heartbeat", lambda f: f"{f['beat_s']:.0f} s"),
     "poll": ("poll", lambda f: f"{f['poll_s']:.0f} s"),
     "roster": ("of these for rosters", lambda f: number(f["roster_dollars_a_day"])),
     "reads": ("for catalogs and leases", lambda f: number(f["catalog_dollars_a_day"] + f["leases_dollars_a_day"])),
@@ -104,6 +107,7 @@ TABLES = {
     "spread": "workers partitions offered claims puts conflicts wait leader requests dollars throttled",
     "large": "workers partitions offered claims puts conflicts wait leader requests dollars throttled simulated core memory",
     "turn": "poll claims wait requests dollars roster reads",
+    "beat": "beat claims wait leader requests dollars roster",
     "few": "workers claims puts conflicts reads_per_claim wait",
     "ttl": "ttls leader claim lock locks dollars",
 }

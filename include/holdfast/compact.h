@@ -560,10 +560,13 @@ struct hf_compact_worker_options {
     /* HF_COMPACT_WATCH: a prefix, such as "incoming/", into which writers put objects. The worker
      * adopts each of them once (adopt.h), as with `own`; NULL: none. */
     const char *inbox;
+    /* The interval between heartbeats, by which workers know each other: 100 ms to an hour, the same
+     * for all workers of the partition; 0: HF_ELECT_BEAT_MS. */
+    int64_t beat_ms;
 };
 #define HF_COMPACT_WORKER_OPTIONS                                                  \
     HF_VALUE_(hf_compact_worker_options, sizeof(struct hf_compact_worker_options), \
-              HF_COMPACT_ONCE, false, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL)
+              HF_COMPACT_ONCE, false, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0)
 
 /* Runs a worker in the calling thread until all work is done. `options` and `totals` may be NULL;
  * `totals` is set regardless of the status.

@@ -315,8 +315,9 @@ static enum hf_status report_members(struct overview *view, struct hf_error *err
     char group[ROSTER_GROUP_MAX + 1];
     bool telling = view->options.each_member != NULL;
     snprintf(group, sizeof group, "compact-%s", view->compact->tree->partition);
-    enum hf_status status = roster_members(client_store(view->compact->client), view_of(group),
-                                           BEAT_USUAL, &view->arena, &list, error);
+    enum hf_status status =
+        roster_members(client_store(view->compact->client), view_of(group), BEAT_USUAL,
+                       /* own_beats */ true, &view->arena, &list, error);
     const struct member *members = list.members;
     for (size_t i = 0; i < list.count; i++) {
         if (!members[i].present)

@@ -229,6 +229,9 @@ static enum hf_status copy_worker_options(struct hf_compact_worker *worker,
         return error_set(error, HF_INVALID, "%s",
                          options->poll_ms < 0 ? "poll_ms must not be negative"
                                               : "too many threads");
+    if (options->beat_ms != 0 && (options->beat_ms < ROSTER_BEAT_LEAST.us / 1000 ||
+                                  options->beat_ms > ROSTER_BEAT_MOST.us / 1000))
+        return error_set(error, HF_INVALID, "the beat must be between 100ms and 1h");
     if (options->jobs == 0)
         options->jobs = (unsigned)merge_threads_usual();
     if (options->threads == 0)
@@ -263,6 +266,7 @@ static enum hf_status make_worker(struct hf_compact_worker *worker, struct hf_er
                                          .memory_bytes = options->memory_bytes,
                                          .force = options->force,
                                          .poll = span_of_ms(options->poll_ms),
+                                         .beat = span_of_ms(options->beat_ms),
                                          .label = view_of(label),
                                          .inbox = view_of(options->inbox ? options->inbox : ""),
                                          .inbox_scratch = compact->scratch,

@@ -287,8 +287,9 @@ enum hf_status hf_elect_members(struct hf_client *client, const char *group, int
     if (ERROR_IF_NULL(error, client, group) != HF_OK ||
         error_if_none(error, "each", each) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = roster_members(client_store(client), view_of(group),
-                                           beat_of(beat_ms), &arena, &list, &why);
+    enum hf_status status =
+        roster_members(client_store(client), view_of(group), beat_of(beat_ms),
+                       /* own_beats */ false, &arena, &list, &why);
     for (size_t i = 0; i < list.count; i++) {
         const struct member *member = &list.members[i];
         const struct hf_elect_info info = { .struct_size = sizeof info,

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/layout.h"
+#include "base/parse.h"
 #include "base/rule.h"
 #include "store/pages.h"
 
@@ -177,8 +178,49 @@ static enum hf_status list_members(struct listing *listing, bool from_outside,
     return HF_OK;
 }
 
+/* The interval that a member's object contains; 0: unknown. */
+static struct span beat_of_member(const struct listing *listing, const struct member *member)
+{
+    char space[MEMBER_KEY_MAX];
+    struct buffer body = BUFFER_INIT(BODY_MAX);
+    struct view name, raw, group = view_first(listing->prefix, listing->prefix.size - 1);
+    uint64_t beat_ms = 0;
+    group = view_from(group, sizeof LAYOUT_ROSTER_FOLDER - 1);
+    struct get_call get = { .key = member_key(group, member->fingerprint, space),
+                            .body = &body,
+                            .deadline = deadline_of(listing->store, listing->beat) };
+    if (store_get(listing->store, &get) == HF_OK) {
+        struct json_reader json = json_read(buffer_view(&body));
+        for (json_enter_object(&json); json_next_member(&json, &name);) {
+            bool taken = json_skip(&json, &raw) && view_equal(name, VIEW("beat_ms"));
+            if (taken &&
+                parse_u64(raw, (uint64_t)ROSTER_BEAT_MOST.us / 1000, &beat_ms, NULL) != HF_OK)
+                beat_ms = 0;
+        }
+    }
+    buffer_release(&body);
+    return SPAN_MS(beat_ms);
+}
+
+static void judge_by_own_beats(struct listing *listing)
+{
+    struct wall_time newest = newest_of(listing->members, listing->count);
+    size_t reads = 0;
+    if (wall_before(newest, time_now(listing)))
+        newest = time_now(listing);
+    for (size_t i = 0; i < listing->count && reads < ROSTER_READS_MAX; i++) {
+        struct member *member = &listing->members[i];
+        if (member->present ||
+            !is_within(member, newest, ROSTER_BEAT_MOST, ROSTER_BEATS_MISSED))
+            continue;
+        reads++;
+        member->present =
+            is_within(member, newest, beat_of_member(listing, member), ROSTER_BEATS_MISSED);
+    }
+}
+
 enum hf_status roster_members(struct store *store, struct view group, struct span beat,
-                              struct arena *arena, struct member_list *ret_list,
+                              bool own_beats, struct arena *arena, struct member_list *ret_list,
                               struct hf_error *error)
 {
     char space[PREFIX_MAX];
@@ -191,6 +233,8 @@ enum hf_status roster_members(struct store *store, struct view group, struct spa
         .store = store, .prefix = group_prefix(group, space), .beat = beat, .arena = arena
     };
     status = list_members(&listing, /* from_outside */ true, error);
+    if (status == HF_OK && own_beats)
+        judge_by_own_beats(&listing);
     if (status == HF_OK)
         *ret_list = (struct member_list){ listing.members, listing.count };
     return status;

@@ -20,6 +20,7 @@
 #define FINGERPRINT_MAX     64
 #define ROSTER_GROUP_MAX    128
 #define ROSTER_DELETES_MAX  16 /* objects deleted after one listing */
+#define ROSTER_READS_MAX    64
 #define FINGERPRINT_DRAWN   32
 #define ROSTER_BEAT_LEAST   SPAN_MS(100)
 #define ROSTER_BEAT_MOST    SPAN_S(3600)
@@ -74,13 +75,15 @@ void roster_leave(struct roster *roster);
 void roster_release(struct roster *roster);
 
 /* All members in a listing, in byte order of their fingerprints, allocated in `arena`. Other
- * objects in the folder are ignored, and so are members beyond ROSTER_MEMBERS_MAX. */
+ * objects in the folder are ignored, and so are members beyond ROSTER_MEMBERS_MAX. With
+ * `own_beats`, a member that seems to have left is judged by its own interval, which its object
+ * contains: one get for each such member, for at most ROSTER_READS_MAX of them. */
 struct member_list {
     struct member *members;
     size_t count;
 };
 enum hf_status roster_members(struct store *store, struct view group, struct span beat,
-                              struct arena *arena, struct member_list *ret_list,
+                              bool own_beats, struct arena *arena, struct member_list *ret_list,
                               struct hf_error *error);
 
 #endif

@@ -957,7 +957,8 @@ hf_compact_event._fields_ = [("struct_size", c_size_t), ("kind", c_int),
 hf_compact_worker_options._fields_ = [("struct_size", c_size_t), ("mode", c_int),
         ("force", c_bool), ("jobs", c_uint), ("threads", c_uint), ("memory_bytes", c_uint64),
         ("poll_ms", c_int64), ("label", c_char_p), ("merger", POINTER(hf_merger)),
-        ("event", hf_compact_worker_options_event), ("argument", c_void_p), ("inbox", c_char_p)]
+        ("event", hf_compact_worker_options_event), ("argument", c_void_p), ("inbox", c_char_p),
+        ("beat_ms", c_int64)]
 hf_compact_job_info._fields_ = [("struct_size", c_size_t), ("holder", c_char_p),
         ("state", c_char_p), ("level", c_uint), ("chunks", c_uint64), ("output", c_char_p),
         ("token", c_uint64), ("renewals", c_uint64), ("held_ms", c_int64),

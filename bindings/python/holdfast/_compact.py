@@ -571,6 +571,7 @@ class Compact(ClosingHandle):
         poll: float = 0,
         label: Optional[str] = None,
         inbox: Optional[str] = None,
+        beat: float = 0,
         merger: Union[Merger, Callable[[MergeJob], Optional[Tuple[int, int]]], None] = None,
         event: Optional[Callable[[CompactEvent], Any]] = None,
     ) -> Worker:
@@ -587,6 +588,7 @@ class Compact(ClosingHandle):
             poll_ms=milliseconds(poll),
             label=optional(label),
             inbox=optional(inbox),
+            beat_ms=milliseconds(beat),
         )
         callback = None
         if merger is not None:

@@ -94,6 +94,9 @@ static enum hf_status take_worker_options(struct working *working)
         exec->exec_cpu_ms = INT64_MAX / 1000000;
     if (options->mode == HF_COMPACT_WATCH && cli_given(cli, "poll"))
         options->poll_ms = (cli_option(cli, "poll")->span.us + 999) / 1000;
+    bool beats = options->mode == HF_COMPACT_WATCH && cli_given(cli, "beat");
+    if (beats) /* for the library, 0 means the default */
+        options->beat_ms = option_ms(cli, "beat", 0) > 0 ? option_ms(cli, "beat", 0) : -1;
     if (options->mode == HF_COMPACT_WATCH)
         options->inbox = option_text(cli, "inbox");
     return take_allow_exec(cli, exec);
