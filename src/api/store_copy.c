@@ -116,15 +116,10 @@ static struct condition copy_condition(const struct copying *copying, struct vie
     return copying->options.sync ? if_match(&there->etag) : (struct condition){ 0 };
 }
 
-/* Some stores have no condition for very large objects; a copy of those needs none. */
 static enum hf_status put_spool(struct copying *copying, struct put_call *put)
 {
     enum hf_status status =
         store_put_file(copying->to, put, copying->spool, &copying->progress);
-    if (status == HF_UNSUPPORTED && put->condition.kind == CONDITION_MATCH) {
-        put->condition = (struct condition){ 0 };
-        status = store_put_file(copying->to, put, copying->spool, &copying->progress);
-    }
     *copying->error = put->error;
     if (copying->options.sync && (status == HF_CONFLICT || status == HF_NOT_FOUND))
         status = error_set(copying->error, HF_CONFLICT,
