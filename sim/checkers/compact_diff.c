@@ -737,9 +737,10 @@ void catalog_checker_written(struct catalog_checker *checker, struct checked_doc
     struct step step = { checker, doc, doc->now, now };
     struct catalog_version *before = doc->now;
     find_chunks(checker, now);
+    if (doc->reachable) /* finds the divided merge that this write gives up */
+        mark_all(&step);
     doc->now = now;
     if (doc->reachable) {
-        mark_all(&step);
         for (size_t i = 0; i < now->count; i++)
             checker_way(&step, now->entries[i].chunk);
         for (size_t i = 0; before && i < before->count; i++)

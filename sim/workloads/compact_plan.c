@@ -106,6 +106,8 @@ struct compact_plan compact_plan_draw(const struct world *world)
     }
     plan.adopts = prng_below(&prng, 3) == 0;
     draw_deletes(&prng, &plan);
+    if (prng_below(&prng, 5) == 0) /* the first try of a group may be the last one */
+        plan.settings.tries_max = 1;
     return plan;
 }
 
