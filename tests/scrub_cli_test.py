@@ -17,7 +17,7 @@ import sys
 import time
 
 import cases
-from cli_test import LOCAL, code, equal, fails, it, objects, true
+from cli_test import LOCAL, code, equal, fails, it, objects, true, until
 
 cases.cases.clear()
 
@@ -100,6 +100,22 @@ def _(s):
                 database.execute("UPDATE objects SET body = ? WHERE key = ?", (body, key.encode()))
                 database.commit()
             equal(scrub(s, expect=None)[0], wanted)
+
+
+@it("the sweeper scrubs a slice after each run, over and over, and tells what is damaged", LOCAL)
+def _(s):
+    fill(s)
+    s.put("default/meta/deploy.json", s.get("default/meta/deploy.json").replace(b"named:deploy", b"named:deplox"))
+    with open(s.file("told"), "wb") as told:
+        sweep = s.start("sweep", "--json", "--idle-grace", "20ms", "--op-delay", "0ms", "--scrub", "8KiB", stderr=told)
+        # The second time, it has come round.
+        until(lambda: s.read("told").count(b"deploy.json") >= 2, "the damage is told again")
+        sweep.send_signal(signal.SIGINT)
+        sweep.communicate(timeout=60)
+    for line in s.read("told").decode().splitlines():
+        told = json.loads(line)
+        true("damaged" in told["why"] and "deploy.json" in line, line)
+    fails(s, "INVALID", "sweep", "--once", "--scrub", "1MiB")
 
 
 @it("damage is CORRUPT, in words, and the objects are not changed", LOCAL)

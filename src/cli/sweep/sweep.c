@@ -54,6 +54,8 @@ struct sweeping {
     struct hf_error last;    /* the error of the last such entry */
     struct env_mutex output; /* the sweeper's thread and the main thread both print */
     atomic_bool unheard;     /* the report of a run could not be printed */
+    uint64_t slice_bytes;    /* are scrubbed after each complete run; 0: none */
+    struct hf_store_scrub_report scrubbed; /* the last slice */
 };
 
 /* One cause may have damaged many entries, so only the first few are printed. */
@@ -166,6 +168,50 @@ static enum hf_status announce_sweeper(struct sweeping *sweeping)
     return output_flush(&cli->out, &cli->error);
 }
 
+/* ---- Scrubbing between runs ---------------------------------------------------------- */
+
+/* Slow enough for nobody to notice. */
+#define SLICE_RATE ((uint64_t)4 * 1024 * 1024)
+
+static bool print_slice_finding(void *argument, const struct hf_scrub_finding *finding)
+{
+    struct sweeping *sweeping = argument;
+    bool strange = finding->kind == HF_SCRUB_TOO_NEW || finding->kind == HF_SCRUB_UNKNOWN;
+    struct hf_error error;
+    error_set(&error, strange ? HF_UNSUPPORTED : HF_CORRUPT, "%s: %s",
+              hf_scrub_kind_name(finding->kind),
+              finding->why[0] ? finding->why : hf_scrub_kind_text(finding->kind));
+    env_mutex_lock(&sweeping->output);
+    cli_report(sweeping->cli, (struct view){ finding->key, finding->key_size }, &error);
+    env_mutex_unlock(&sweeping->output);
+    return true;
+}
+
+static bool may_scrub_on(void *argument, const struct hf_store_scrub_report *so_far)
+{
+    const struct sweeping *sweeping = argument;
+    (void)so_far;
+    return !interrupted() && !atomic_load(&sweeping->unheard);
+}
+
+/* Continues where the last slice ended and, after the end of the store, at its beginning. If the
+ * store fails, the next run tries the same slice again. */
+static void scrub_slice(struct sweeping *sweeping)
+{
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    struct hf_store_scrub_report before = sweeping->scrubbed;
+    options.after = before.position;
+    options.after_size = before.position_size;
+    options.bytes_max = sweeping->slice_bytes;
+    options.rate_max = SLICE_RATE;
+    options.finding = print_slice_finding;
+    options.progress = may_scrub_on;
+    options.argument = sweeping;
+    if (hf_store_scrub(hf_client_store(sweeping->cli->client), &options, &sweeping->scrubbed,
+                       /* error */ NULL) != HF_OK)
+        sweeping->scrubbed = before;
+}
+
 /* Called in the sweeper's own thread. */
 static void print_sweep_run(void *argument, const struct hf_sweep_report *run)
 {
@@ -175,6 +221,8 @@ static void print_sweep_run(void *argument, const struct hf_sweep_report *run)
     if (output_flush(&sweeping->cli->out, /* error */ NULL) != HF_OK)
         atomic_store(&sweeping->unheard, true);
     env_mutex_unlock(&sweeping->output);
+    if (sweeping->slice_bytes > 0 && run->stop == HF_SWEEP_STOP_DONE)
+        scrub_slice(sweeping);
 }
 
 /* Sweeps until a signal arrives. It starts with the mutex held, so the announcement comes before
@@ -206,7 +254,8 @@ enum hf_status run_sweep(struct cli *cli)
 {
     struct sweeping sweeping = { .cli = cli,
                                  .once = HF_SWEEP_OPTIONS,
-                                 .idle = HF_SWEEPER_OPTIONS };
+                                 .idle = HF_SWEEPER_OPTIONS,
+                                 .scrubbed = HF_STORE_SCRUB_REPORT };
     struct hf_sweep_options *once = &sweeping.once;
     struct hf_sweeper_options *idle = &sweeping.idle;
     once->dry_run = cli_given(cli, "dry-run");
@@ -216,6 +265,10 @@ enum hf_status run_sweep(struct cli *cli)
         return cli_invalid(
             cli,
             "--idle-grace cannot be used with --once, --full or --dry-run, which do not wait");
+    if (now && cli_given(cli, "scrub"))
+        return cli_invalid(cli, "--scrub cannot be used with --once, --full or --dry-run; "
+                                "'holdfast store scrub' reads the store now");
+    sweeping.slice_bytes = option_number(cli, "scrub", 0);
     once->all_namespaces = idle->all_namespaces = !cli_given(cli, "ns");
     idle->idle_grace_ms = option_ms(cli, "idle-grace", idle->idle_grace_ms);
     once->op_delay_ms = option_ms(cli, "op-delay", once->op_delay_ms);
