@@ -6,12 +6,12 @@ set -u
 
 # Starts the holder. It releases the lock when this script ends, even if the script is killed.
 coproc HOLD { exec holdfast hold --wait 10s deploy; }
-holder=$HOLD_PID pipe=${HOLD[1]}
+holder=$! answer=${HOLD[0]-} pipe=${HOLD[1]-} # bash unsets HOLD when the holder has ended
 
 # Waits for the lock: the holder prints HOLDFAST_TOKEN=... and HOLDFAST_LEASE=..., or nothing.
 unset HOLDFAST_LEASE
 set -a
-eval "$(cat <&"${HOLD[0]}")"
+eval "$(cat 2>/dev/null <&"$answer")"
 set +a
 if [ -z "${HOLDFAST_LEASE-}" ]; then
     wait "$holder" # exits with 89 (HELD) or 94 (TIMEOUT) if another client holds the lock
