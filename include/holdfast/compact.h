@@ -560,8 +560,8 @@ struct hf_compact_worker_options {
     /* HF_COMPACT_WATCH: a prefix, such as "incoming/", into which writers put objects. The worker
      * adopts each of them once (adopt.h), as with `own`; NULL: none. */
     const char *inbox;
-    /* The interval between heartbeats, by which workers know each other: 100 ms to an hour, the same
-     * for all workers of the partition; 0: HF_ELECT_BEAT_MS. */
+    /* The interval between heartbeats, by which workers know each other: 100 ms to an hour, the
+     * same for all workers of the partition; 0: HF_ELECT_BEAT_MS. */
     int64_t beat_ms;
 };
 #define HF_COMPACT_WORKER_OPTIONS                                                  \

@@ -77,10 +77,10 @@ const char *option_text(struct cli *cli, const char *name)
 static enum hf_status unknown_option(struct cli *cli, struct view name)
 {
     struct nearest nearest = { .wanted = name };
-    for (const struct option_spec *o = program_row.options; o->name; o++)
-        nearest_offer(&nearest, view_of(o->name));
     for (const struct option_spec *o = cli->command ? cli->command->options : NULL;
          o && o->name; o++)
+        nearest_offer(&nearest, view_of(o->name));
+    for (const struct option_spec *o = program_row.options; o->name; o++)
         nearest_offer(&nearest, view_of(o->name));
     struct view shown = view_first(name, 40);
     if (nearest.best.data)
