@@ -28,10 +28,9 @@ struct job {
     struct job_report *report;
     struct arena arena;
     struct compact_settings settings;
-    struct view *keys;            /* of the sources */
-    uint64_t *crcs;               /* of the parts of the sources, for a range */
-    struct progress_notes *notes; /* NULL: nobody is told how much is done */
-    unsigned percent;             /* that the renewals tell */
+    struct view *keys; /* of the sources */
+    uint64_t *crcs;    /* of the parts of the sources, for a range */
+    struct view note;  /* that the renewals write */
     struct hf_lock *lock;
     struct hf_lock *done[JOB_CLAIMS_MAX]; /* of earlier jobs, to be completed with ours */
     size_t done_count;
@@ -392,10 +391,11 @@ static void complete_lease(struct job *job)
 /* The next renewal says how much is done, and costs nothing. */
 static void note_percent_done(struct job *job, uint64_t done, uint64_t total)
 {
-    unsigned percent = job_percent_done(done, total);
-    if (job->notes && percent > job->percent)
-        lock_set_renewal_note(job->lock, view_of(job->notes->texts[percent]));
-    job->percent = percent;
+    struct view note = job_note_of_progress(done, total);
+    if (note.data == job->note.data)
+        return;
+    job->note = note;
+    lock_set_renewal_note(job->lock, note);
 }
 
 /* Called during the merge. The lease check only saves work: if the lease is lost, the commit will
@@ -712,8 +712,8 @@ static bool guard_lease(struct job *job)
 static bool begin_merge(struct job *job)
 {
     struct job_report *report = job->report;
-    lock_set_renewal_note(job->lock, VIEW(JOB_NOTE_BEGUN));
-    job->notes = progress_notes_new(&job->arena);
+    job->note = job_note_of_progress(0, 0);
+    lock_set_renewal_note(job->lock, job->note);
     enum hf_status status = HF_OK;
     if (RULE(BEGIN_IS_MARKED) && job->marks_begin)
         status = hf_lock_renew(job->lock, &report->error);

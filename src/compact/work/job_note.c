@@ -7,8 +7,6 @@
 #include "base/json.h"
 #include "lease/lease.h"
 
-#include <stdio.h>
-
 static const char *const blame_names[] = {
     [HF_COMPACT_BLAME_NOBODY] = "nobody",
     [HF_COMPACT_BLAME_GROUP] = "group",
@@ -83,20 +81,19 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
     return whole;
 }
 
-struct progress_notes *progress_notes_new(struct arena *arena)
-{
-    struct progress_notes *notes = arena_take(arena, sizeof *notes);
-    for (unsigned percent = 0; notes && percent < 100; percent++)
-        snprintf(notes->texts[percent], sizeof notes->texts[percent],
-                 "{\"begun\":true,\"done_percent\":%u}", percent);
-    return notes;
-}
+#define DONE(percent) "{\"begun\":true,\"done_percent\":" #percent "}"
 
-unsigned job_percent_done(uint64_t done, uint64_t total)
+struct view job_note_of_progress(uint64_t done, uint64_t total)
 {
-    uint64_t hundredth = total / 100;
-    uint64_t percent = hundredth > 1000 ? done / hundredth : total > 0 ? done * 100 / total : 0;
-    return percent < 99 ? (unsigned)percent : 99;
+    static const char *const notes[] = {
+        JOB_NOTE_BEGUN, DONE(5),  DONE(10), DONE(15), DONE(20), DONE(25), DONE(30),
+        DONE(35),       DONE(40), DONE(45), DONE(50), DONE(55), DONE(60), DONE(65),
+        DONE(70),       DONE(75), DONE(80), DONE(85), DONE(90), DONE(95),
+    };
+    const uint64_t steps = sizeof notes / sizeof notes[0];
+    uint64_t part = total / steps;
+    uint64_t step = part > 1000 ? done / part : total > 0 ? done * steps / total : 0;
+    return view_of(notes[step < steps ? step : steps - 1]);
 }
 
 unsigned job_note_percent(struct view text)

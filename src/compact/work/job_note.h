@@ -35,17 +35,9 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
  * A lease of an earlier version says nothing. */
 bool job_note_says_claimed(struct view text);
 
-/* The notes of a merge that has begun, by the percent of it that is done. A renewal may be reading
- * one while the next is chosen, so none is ever changed. */
-struct progress_notes {
-    char texts[100][sizeof "{\"begun\":true,\"done_percent\":99}"];
-};
-
-/* NULL if out of memory. */
-struct progress_notes *progress_notes_new(struct arena *arena);
-
-/* At most 99: a merge that is done has no lease. */
-unsigned job_percent_done(uint64_t done, uint64_t total);
+/* The note of a merge that has begun, and of which so much is done, in steps of 5 percent. It is a
+ * constant: a renewal may still be sending it when the job has ended. */
+struct view job_note_of_progress(uint64_t done, uint64_t total);
 
 /* What such a note says; 0 if it does not say. */
 unsigned job_note_percent(struct view text);
