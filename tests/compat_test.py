@@ -8,6 +8,7 @@ Prints TAP. tests/compat/record.py says what is in a bucket.
 """
 
 import base64
+import copy
 import glob
 import json
 import os
@@ -127,6 +128,17 @@ def with_later(objects):
     return changed
 
 
+def without_pins(found):
+    """A snapshot pins its chunks for a while. The table of leases gets the pin, and the epoch says, once a boot, how
+    long a lease of chunks may be."""
+    found.pop("metadata/compaction-leases.json")
+    for key, document in found.items():
+        if key.startswith(".holdfast/epoch"):
+            document.pop("write")
+            document["longest"].pop("chunks", None)
+    return found
+
+
 # ---- Cases --------------------------------------------------------------------------------------
 
 
@@ -146,9 +158,7 @@ def add_cases(path):
         restore(s, with_later(recorded(path)))
         before = documents(s)
         read_all(s)
-        after = documents(s)
-        equal([key for key in {**before, **after} if before.get(key) != after.get(key)],
-              ["metadata/compaction-leases.json"], "reading changes only the pins of a snapshot")
+        equal(without_pins(documents(s)), without_pins(copy.deepcopy(before)), "reading changes only the pins of a snapshot")
         change_all(s)
         lost = [key for key, document in documents(s).items()
                 if key in before and before[key].get("later") and document.get("later") != LATER]

@@ -8,6 +8,7 @@ Prints TAP. Scratch folders, and how the program is run in them, are those of cl
 
 import json
 import os
+import re
 import sys
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
@@ -42,6 +43,15 @@ def store_of(s, *args):
     return s.out(*args, "run", "x", "--", "sh", "-c", "echo $HOLDFAST_STORE").decode().strip()
 
 
+@it("the file of the guide has no mistake")
+def _(s):
+    guide = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "guide.md")
+    with open(guide, encoding="utf-8") as file:
+        (block,) = re.findall(r"```ini\n(.*?)```", file.read(), re.S)
+    configure(s, block)
+    s.run("config", "check")
+
+
 @it("a store has a name, for --store, for HOLDFAST_STORE and for both ends of a copy")
 def _(s):
     configure(s, STORES)
@@ -55,7 +65,7 @@ def _(s):
     true("there is no [store pord]" in text and "config show" in text, text)
 
 
-@it("an object has the name of its store before '#', where a command takes files; a file of that name is ./NAME")
+@it("an object has the name of its store in front, where a command takes files; a file of that name is ./NAME")
 def _(s):
     configure(s, STORES)
     s.run("store", "put", "-q", "--store", "prod", "a.csv", "-", stdin=b"id,t\n1,2026-02-06T10:00:00Z\n")

@@ -147,11 +147,9 @@ static enum hf_status note_own_renewal_locked(struct hf_lock *lock,
 void lock_set_renewal_note(struct hf_lock *lock, struct view note)
 {
     check(table_takes_note(note));
-    env_mutex_lock(&lock->calls);
     env_mutex_lock(&lock->client->keeper.mutex);
     lock->renewal_note = note;
     env_mutex_unlock(&lock->client->keeper.mutex);
-    env_mutex_unlock(&lock->calls);
 }
 
 static bool begin_adoption(struct lock_renewal *renewal, struct request *request,
@@ -167,6 +165,7 @@ bool lock_begin_renew(struct hf_lock *lock, struct lock_renewal *renewal,
     env_mutex_lock(&keeper->mutex);
     enum hf_status status = lock_check_locked(lock);
     struct mono_time end = end_locked(lock, &now);
+    struct view note = lock->renewal_note;
     env_mutex_unlock(&keeper->mutex);
     *renewal = (struct lock_renewal){ .lock = lock, .adopts = status == HF_UNSURE };
     if (renewal->adopts)
@@ -176,7 +175,7 @@ bool lock_begin_renew(struct hf_lock *lock, struct lock_renewal *renewal,
                  mono_earlier(end, mono_add(now, REQUEST_TIME)));
     request->table.id = view_of(lock->id);
     request->table.token = lock->token;
-    request->table.note = lock->renewal_note;
+    request->table.note = note;
     return status == HF_OK;
 }
 
