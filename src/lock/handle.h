@@ -70,8 +70,8 @@ bool lock_hold_granted(struct hf_lock *lock, const struct request *request);
  * for this. */
 void lock_give_back(struct hf_lock *lock);
 
-/* From now on, each renewal writes this note, a constant: a renewal may still be sending it when the
- * handle is gone. It may be called while the store is in use. */
+/* From now on, each renewal writes this note, a constant: a renewal may still be sending it when
+ * the handle is gone. It may be called while the store is in use. */
 void lock_set_renewal_note(struct hf_lock *lock, struct view note);
 
 /* Ends the lease, as hf_lock_release, _complete and _fail do. The hook, which may be NULL, runs
