@@ -17,7 +17,7 @@
 #define REPLY "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 /* What is done with each request; the last one also with all that follow. */
-enum deed { ANSWER, ANSWER_AND_CLOSE, CLOSE, SILENT, TRICKLE, HALF };
+enum deed { ANSWER, ANSWER_AFTER_ANOTHER, ANSWER_AND_CLOSE, CLOSE, SILENT, TRICKLE, HALF };
 
 /* The real world, later. */
 static struct env_ops later_ops;
@@ -66,7 +66,9 @@ static bool serve_one(struct stand_in *it, int fd)
         return false;
     size_t number = (size_t)atomic_fetch_add(&it->requests, 1);
     enum deed deed = it->deeds[number < it->deed_count ? number : it->deed_count - 1];
-    if (deed == ANSWER || deed == ANSWER_AND_CLOSE)
+    while (deed == ANSWER_AFTER_ANOTHER && atomic_load(&it->accepted) < 2)
+        poll(NULL, 0, 1);
+    if (deed == ANSWER || deed == ANSWER_AFTER_ANOTHER || deed == ANSWER_AND_CLOSE)
         send(fd, REPLY, strlen(REPLY), MSG_NOSIGNAL);
     if (deed == HALF)
         send(fd, REPLY, strlen(REPLY) - 1, MSG_NOSIGNAL);
@@ -76,7 +78,7 @@ static bool serve_one(struct stand_in *it, int fd)
     }
     if (deed == SILENT)
         readable(it, fd);
-    return deed == ANSWER;
+    return deed == ANSWER || deed == ANSWER_AFTER_ANOTHER;
 }
 
 static void *stand_in_runs(void *argument)
@@ -224,12 +226,12 @@ static bool ask_another(void *argument, uint64_t done, uint64_t total)
 static void a_connection_that_is_not_needed_is_closed(void **state)
 {
     (void)state;
-    static const enum deed deeds[] = { ANSWER };
+    static const enum deed deeds[] = { ANSWER_AFTER_ANOTHER, ANSWER };
     struct stand_in it;
     struct http_reply reply;
     pthread_t second;
     const struct progress progress = { ask_another, &it };
-    begin(&it, deeds, 1);
+    begin(&it, deeds, 2);
     assert_int_equal(pthread_create(&second, NULL, stand_in_runs, &it), 0);
     ask(&it, SPAN_S(600), &progress, &reply);
     assert_int_equal(reply.outcome, HTTP_ANSWERED);
