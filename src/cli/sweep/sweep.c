@@ -50,6 +50,7 @@ struct sweeping {
     struct hf_sweep_options once;
     struct hf_sweeper_options idle;
     struct gauge gauge;
+    bool sees_others;        /* the store tells whether other processes change it */
     size_t told;             /* how many entries need attention */
     struct hf_error last;    /* the error of the last such entry */
     struct env_mutex output; /* the sweeper's thread and the main thread both print */
@@ -162,9 +163,9 @@ static enum hf_status announce_sweeper(struct sweeping *sweeping)
     append_names(&cli->out.pending, &names);
     brief_text(SPAN_MS(sweeping->idle.idle_grace_ms), span);
     output_print(&cli->out, "; first run in %s, %s%s; stop with Ctrl-C\n", span,
-                 hf_sweep_sees_others(cli->client) ? "if the store is idle for that long"
-                                                   : "then one every ",
-                 hf_sweep_sees_others(cli->client) ? "" : span);
+                 sweeping->sees_others ? "if the store is idle for that long"
+                                       : "then one every ",
+                 sweeping->sees_others ? "" : span);
     return output_flush(&cli->out, &cli->error);
 }
 
@@ -234,6 +235,8 @@ static enum hf_status sweep_when_idle(struct sweeping *sweeping)
     sweeping->idle.remember = true;
     sweeping->idle.ran = print_sweep_run;
     sweeping->idle.argument = sweeping;
+    /* Asked before the sweeper starts, which may be using the database at any moment. */
+    sweeping->sees_others = hf_sweep_sees_others(cli->client);
     env_mutex_init(cli->env, &sweeping->output);
     env_mutex_lock(&sweeping->output);
     enum hf_status status =
