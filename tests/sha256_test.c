@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/parse.h"
 #include "base/prng.h"
+#include "base/siphash.h"
 #include "test.h"
 
 #include <openssl/evp.h>
@@ -122,6 +123,25 @@ static void the_examples_of_hmac_hold(void **state)
     }
 }
 
+/* The example of the paper: the bytes 0 to 14, with the bytes 0 to 15 as the key. Of the other
+ * lengths, those around the words of eight bytes, from the reference implementation. */
+static void the_examples_of_siphash_hold(void **state)
+{
+    (void)state;
+    unsigned char key[SIPHASH_KEY_BYTES];
+    char bytes[16];
+    for (unsigned char i = 0; i < 16; i++) {
+        key[i] = i;
+        bytes[i] = (char)i;
+    }
+    assert_int_equal(hash_siphash(key, (struct view){ bytes, 15 }),
+                     UINT64_C(0xa129ca6149be45e5));
+    assert_int_equal(hash_siphash(key, (struct view){ bytes, 0 }),
+                     UINT64_C(0x726fdb47dd0e0e31));
+    assert_int_equal(hash_siphash(key, (struct view){ bytes, 8 }),
+                     UINT64_C(0x93f5f5799a932462));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +153,7 @@ int main(void)
            every_length_is_as_libcrypto_has_it),
         IT("bytes that come in pieces have the same digest", in_pieces_it_is_the_same),
         IT("the examples of HMAC have their codes", the_examples_of_hmac_hold),
+        IT("the examples of SipHash have their hashes", the_examples_of_siphash_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
  * page. */
 #include "base/arena.h"
 
+#include "base/check.h"
+
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,15 +15,25 @@ struct arena_block {
     struct arena_block *older;
     size_t used;
     size_t size;
+    bool lent; /* it is not ours to free */
     alignas(max_align_t) char space[];
 };
+
+struct arena arena_in(void *space, size_t size)
+{
+    struct arena_block *block = space;
+    check(size >= sizeof *block && (uintptr_t)space % alignof(max_align_t) == 0);
+    *block = (struct arena_block){ .size = size - sizeof *block, .lent = true };
+    return (struct arena){ block };
+}
 
 void arena_release(struct arena *arena)
 {
     while (arena->newest) {
         struct arena_block *block = arena->newest;
         arena->newest = block->older;
-        free(block);
+        if (!block->lent)
+            free(block);
     }
 }
 

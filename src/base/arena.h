@@ -14,6 +14,10 @@ struct arena {
 
 #define ARENA_INIT ((struct arena){ NULL })
 
+/* An arena whose first bytes are in memory of the caller, aligned for any type, which must stay
+ * valid until the arena is released. A short request then needs no memory of its own. */
+struct arena arena_in(void *space, size_t size);
+
 void arena_release(struct arena *arena);
 
 /* Aligned for any type. NULL if memory runs out. */

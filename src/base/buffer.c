@@ -48,12 +48,20 @@ fail:
     return false;
 }
 
-/* Writes the digits from last to first, ending at `end`, and returns their start. */
+/* Writes the digits from last to first, ending at `end`, and returns their start. Two at a time,
+ * because the divisions depend on each other. */
 static char *write_digits(char *end, uint64_t number)
 {
-    do
-        *--end = (char)('0' + number % 10);
-    while ((number /= 10) > 0);
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+    for (; number >= 100; number /= 100)
+        memcpy(end -= 2, pairs + 2 * (number % 100), 2);
+    if (number >= 10)
+        memcpy(end -= 2, pairs + 2 * number, 2);
+    else
+        *--end = (char)('0' + number);
     return end;
 }
 

@@ -89,13 +89,17 @@ void error_about(struct hf_error *error, const char *path)
 enum hf_status error_if_null(struct hf_error *error, const char *names,
                              const void *const *pointers, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        size_t length = strcspn(names, ",");
-        if (!pointers[i])
-            return error_set(error, HF_INVALID, "%.*s must not be NULL", (int)length, names);
-        names += length + strspn(names + length, ", ");
+    size_t at = 0;
+    while (at < count && pointers[at])
+        at++;
+    if (at == count)
+        return HF_OK;
+    for (; at > 0; at--) {
+        names += strcspn(names, ",");
+        names += strspn(names, ", ");
     }
-    return HF_OK;
+    return error_set(error, HF_INVALID, "%.*s must not be NULL", (int)strcspn(names, ","),
+                     names);
 }
 
 enum hf_status error_if_null_among(struct hf_error *error, const char *name,

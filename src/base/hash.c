@@ -12,6 +12,9 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
+#include <stdatomic.h>
 #endif
 
 uint64_t hash_xxh3(struct view bytes)
@@ -142,9 +145,17 @@ static uint32_t crc_of_word(uint32_t crc, uint64_t word)
 
 #elif defined(__x86_64__)
 
+/* Asked when it is first needed: in a virtual machine, the question takes tens of microseconds, and
+ * __builtin_cpu_supports asks several when the program starts. */
 static bool have_instruction(void)
 {
-    return __builtin_cpu_supports("sse4.2");
+    static atomic_int answer; /* 0: not asked yet; 1: no; 2: yes */
+    unsigned a, b, c, d;
+    if (atomic_load_explicit(&answer, memory_order_relaxed) == 0)
+        atomic_store_explicit(&answer,
+                              __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2) ? 2 : 1,
+                              memory_order_relaxed);
+    return atomic_load_explicit(&answer, memory_order_relaxed) == 2;
 }
 
 static uint32_t crc_of_word(uint32_t crc, uint64_t word)

@@ -662,8 +662,24 @@ static void write_escaped(struct buffer *buffer, unsigned char c)
         buffer_print(buffer, "\\u%04x", c);
 }
 
+/* Appends a text in which every byte represents itself. */
+static bool write_plain_string(struct buffer *buffer, struct view text)
+{
+    if (!buffer_reserve(buffer, text.size + 2))
+        return false;
+    char *at = buffer->data + buffer->size;
+    *at = '"';
+    if (text.size > 0)
+        memcpy(at + 1, text.data, text.size);
+    at[text.size + 1] = '"';
+    buffer->size += text.size + 2;
+    return true;
+}
+
 bool json_write_string(struct buffer *buffer, struct view text)
 {
+    if (text.size == 0 || pass_plain(text.data, text.data + text.size) == text.data + text.size)
+        return write_plain_string(buffer, text);
     buffer_append_byte(buffer, '"');
     while (text.size > 0) {
         const char *stop = pass_plain(text.data, text.data + text.size);

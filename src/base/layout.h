@@ -65,6 +65,8 @@ bool layout_namespace_reserved(struct view name);
 #define LAYOUT_SWEEP_FORMAT "holdfast.sweep/1"
 #define LAYOUT_SWEEP_FOLDER ".holdfast/sweep/"
 #define LAYOUT_SWEEP_ALL    ".all"
+#define LAYOUT_SWEEP_SCRUB \
+    ".scrub" /* where its scrub continues; not a valid namespace either */
 
 /* When a sweeper first saw an object that nothing refers to: LAYOUT_SIGHT_FOLDER <its key>. */
 #define LAYOUT_SIGHT_FORMAT "holdfast.sight/1"

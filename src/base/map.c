@@ -26,6 +26,27 @@ struct map_node {
     };
 };
 
+static struct map_node *take_node(struct map *map)
+{
+    struct map_node *node = map->spare;
+    if (!node)
+        return malloc(sizeof *node);
+    map->spare = node->child[0];
+    map->spare_count--;
+    return node;
+}
+
+static void give_node(struct map *map, struct map_node *node)
+{
+    if (map->spare_count >= map->spare_max) {
+        free(node);
+        return;
+    }
+    node->child[0] = map->spare;
+    map->spare = node;
+    map->spare_count++;
+}
+
 static unsigned bit_of(struct view key, size_t bit)
 {
     size_t byte = bit / BITS_PER_BYTE;
@@ -72,6 +93,11 @@ void map_release(struct map *map)
         free(node);
         node = next;
     }
+    while (map->spare) {
+        struct map_node *next_spare = map->spare->child[0];
+        free(map->spare);
+        map->spare = next_spare;
+    }
     *map = MAP_INIT;
 }
 
@@ -93,8 +119,8 @@ void *map_get(const struct map *map, struct view key)
 
 static bool insert_leaf(struct map *map, struct view key, void *value, size_t bit)
 {
-    struct map_node *leaf = malloc(sizeof *leaf);
-    struct map_node *inner = map->root ? malloc(sizeof *inner) : NULL;
+    struct map_node *leaf = take_node(map);
+    struct map_node *inner = map->root ? take_node(map) : NULL;
     if (!leaf || (map->root && !inner)) {
         free(leaf);
         free(inner);
@@ -143,11 +169,11 @@ void *map_take(struct map *map, struct view key)
     if (above) {
         struct map_node *inner = *above;
         *above = inner->child[at == &inner->child[0]];
-        free(inner);
+        give_node(map, inner);
     } else {
         map->root = NULL;
     }
-    free(leaf);
+    give_node(map, leaf);
     map->count--;
     return value;
 }

@@ -17,9 +17,15 @@ struct map_node;
 struct map {
     struct map_node *root;
     size_t count;
+    struct map_node *spare; /* nodes that were freed, to be used again */
+    size_t spare_count, spare_max;
 };
 
-#define MAP_INIT ((struct map){ NULL, 0 })
+#define MAP_INIT ((struct map){ NULL, 0, NULL, 0, 0 })
+
+/* A map in which entries come and go all the time: it keeps memory for this many nodes, of which
+ * each entry needs two. It must be released even if it is empty. */
+#define MAP_INIT_BUSY(spare) ((struct map){ NULL, 0, NULL, 0, (spare) })
 
 /* Frees the tree, but not the values. */
 void map_release(struct map *map);

@@ -278,9 +278,11 @@ bool text_is_decimal(struct view text, size_t size)
 
 bool text_is_hex(struct view text, size_t size)
 {
-    for (size_t i = 0; i < text.size; i++)
-        if (hex_digit(text.data[i]) < 0 || (text.data[i] >= 'A' && text.data[i] <= 'F'))
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        if ((unsigned)c - '0' > 9 && (unsigned)c - 'a' > 5)
             return false;
+    }
     return text.size == size;
 }
 

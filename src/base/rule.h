@@ -57,6 +57,8 @@
     ROW(OLD_BODIES_ARE_READ, "crowd", "puts a cached body that others have surely replaced")   \
     ROW(QUIET_IS_MEASURED, "crowd",                                                            \
         "trusts cached bodies twice as long after each read that finds no change")             \
+    ROW(CLAIMS_READ_FIRST, "crowd",                                                            \
+        "claims with a body that it saw before it waited for its turn")                        \
     ROW(AWAITED_IS_TRIED_SOON, "handover",                                                     \
         "pauses for the crowd before it releases a lock that somebody waits for")              \
     ROW(OTHERS_SLEEP, "handover", "makes all in line read as often as the first one")          \
@@ -310,6 +312,14 @@
     ROW(SHORT_TREES_ARE_REFUSED, "pages", "grants a tree of many pages in one of them")        \
     ROW(PLACEMENT_NEVER_CHANGES, "pages", "replaces the placement of a namespace")             \
     ROW(MARK_ONLY_IF_ABSENT, "pages", "places paths in pages over the table that has them")    \
+    /* Features, and upgrades. */                                                              \
+    ROW(FEATURES_ARE_SWAPPED, "upgrade", "overwrites a format document that it has not read")  \
+    ROW(UNKNOWN_FEATURES_BAR_WRITES, "upgrade",                                                \
+        "writes to a bucket whose feature it does not know")                                   \
+    ROW(ADDITION_IN_DOUBT_IS_UNSURE, "upgrade",                                                \
+        "reports a feature as not recorded that may still land")                               \
+    ROW(SEALED_IF_UNCHANGED, "upgrade",                                                        \
+        "adds a checksum to a document that has changed since")                                \
     /* The server. */                                                                          \
     ROW(FIRST_COME_FIRST_SERVED, "serve", "lets the last waiter of a line ask next")           \
     ROW(NO_WAIT_IN_TURN, "serve", "lets a request that does not wait overtake the line")       \
@@ -333,6 +343,14 @@
     ROW(EACH_BY_ITS_OWN_STATUS, "serve", "takes the first result of a batch for all")          \
     ROW(UNDECIDED_IS_MADE_ALONE, "serve", "answers a call that its batch did not make")        \
     ROW(DOUBT_IS_NOT_UNDECIDED, "serve", "asks again although its first write may be done")    \
+    ROW(TXN_KEYS_ARE_DETACHED, "serve",                                                        \
+        "releases a key of a transaction when it has answered")                                \
+    ROW(DECISION_IS_THE_RECORD, "serve",                                                       \
+        "tells a client that its transaction is decided as it asked")                          \
+    ROW(DECISION_AFTER_ITS_WRITE, "serve", "tells a client of a decision that got no reply")   \
+    ROW(DECISION_FREES_ITS_KEYS, "serve",                                                      \
+        "decides a transaction, and leaves its keys to others")                                \
+    ROW(REPLAY_DECIDES_NOTHING, "serve", "rolls back a transaction whose client is at work")   \
     /* Sweeping. */                                                                            \
     ROW(ENTRY_MOVES_BEFORE_IT_GOES, "sweep", "drops the entry of a lease that is not over")    \
     ROW(ENTRY_EACH_HOUR, "sweep", "writes an entry only for the first hour of a lease")        \

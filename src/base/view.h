@@ -57,10 +57,20 @@ static inline struct view view_first(struct view v, size_t count)
 }
 
 /* The position of the first occurrence of the byte, or v.size. */
-size_t view_find(struct view v, char byte);
+static inline size_t view_find(struct view v, char byte)
+{
+    const char *at = v.size == 0 ? NULL : memchr(v.data, byte, v.size);
+    return at == NULL ? v.size : (size_t)(at - v.data);
+}
 
 /* Returns the part before the first `separator`; *rest becomes the part after it. If there is no
  * separator, returns all of it, and *rest becomes empty. */
-struct view view_cut(struct view *rest, char separator);
+static inline struct view view_cut(struct view *rest, char separator)
+{
+    size_t at = view_find(*rest, separator);
+    struct view head = view_first(*rest, at);
+    *rest = view_from(*rest, at + 1);
+    return head;
+}
 
 #endif
