@@ -32,8 +32,9 @@ void worker_pool_release(struct worker_pool *workers)
     workers->shared.closing = true;
     env_cond_broadcast(&workers->shared.work);
     env_mutex_unlock(&workers->shared.mutex);
-    for (size_t i = 0; i < workers->shared.started; i++)
-        env_task_join(workers->env, workers->shared.helpers[i]);
+    for (size_t i = 0; i < workers->limit; i++)
+        if (workers->shared.helpers[i].task)
+            env_task_join(workers->env, workers->shared.helpers[i].task);
     env_cond_release(&workers->shared.done);
     env_cond_release(&workers->shared.work);
     env_mutex_release(&workers->shared.mutex);
@@ -51,40 +52,97 @@ static void work_locked(struct worker_pool *workers, struct worker_pool_job *job
     }
 }
 
+/* ---- Helpers ------------------------------------------------------------------------- */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Begins the next period if this one is over. */
+static void count_period_locked(struct worker_pool *workers)
+{
+    struct mono_time now = env_now(workers->env), end = workers->shared.period_end;
+    if (mono_before(now, end))
+        return;
+    bool next = mono_before(now, mono_add(end, HELPERS_PERIOD));
+    workers->shared.needed_last = next ? workers->shared.needed : 0;
+    workers->shared.needed = workers->shared.started - workers->shared.idle;
+    workers->shared.period_end = mono_add(now, HELPERS_PERIOD);
+}
+
+static struct worker_pool_job *find_job_locked(struct worker_pool *workers)
+{
+    struct worker_pool_job *job = workers->shared.first;
+    while (job && (job->next == job->count || job->room == 0))
+        job = job->following;
+    return job;
+}
+
+/* Waits for a signal, but ends the helper, false, if there are more than needed. */
+static bool wait_for_job_locked(struct worker_pool *workers)
+{
+    workers->shared.idle++;
+    count_period_locked(workers);
+    size_t needed = larger(workers->shared.needed, workers->shared.needed_last);
+    bool stays = workers->shared.started <= needed;
+    if (stays)
+        env_cond_wait_until(&workers->shared.work, &workers->shared.mutex,
+                            workers->shared.period_end);
+    workers->shared.idle--;
+    return stays;
+}
+
 static void helper_main(void *argument)
 {
-    struct worker_pool *workers = argument;
+    struct worker_pool_helper *helper = argument;
+    struct worker_pool *workers = helper->workers;
+    bool stays = true;
     env_mutex_lock(&workers->shared.mutex);
-    while (!workers->shared.closing) {
-        struct worker_pool_job *job = workers->shared.first;
-        while (job && (job->next == job->count || job->room == 0))
-            job = job->following;
-        if (job) {
-            job->room--;
-            work_locked(workers, job);
-            job->room++;
-            env_cond_broadcast(&workers->shared.done);
+    while (stays && !workers->shared.closing) {
+        struct worker_pool_job *job = find_job_locked(workers);
+        if (!job) {
+            stays = wait_for_job_locked(workers);
             continue;
         }
-        workers->shared.idle++;
-        env_cond_wait(&workers->shared.work, &workers->shared.mutex);
-        workers->shared.idle--;
+        job->room--;
+        work_locked(workers, job);
+        job->room++;
+        env_cond_broadcast(&workers->shared.done);
     }
+    workers->shared.started--;
+    helper->ended = true;
     env_mutex_unlock(&workers->shared.mutex);
+}
+
+/* One that has ended does not use the mutex any more, so it can be joined under it. */
+static bool start_helper_locked(struct worker_pool *workers)
+{
+    struct worker_pool_helper *helper = workers->shared.helpers;
+    struct hf_error error;
+    while (helper->task && !helper->ended)
+        helper++;
+    if (helper->task)
+        env_task_join(workers->env, helper->task);
+    *helper = (struct worker_pool_helper){ .workers = workers };
+    if (env_task_start(workers->env, helper_main, helper, &helper->task, &error) != HF_OK) {
+        helper->task = NULL;
+        return false;
+    }
+    workers->shared.started++;
+    return true;
 }
 
 /* With fewer helpers the batch only takes longer, so it is not an error if one cannot be
  * started. */
 static void find_helpers_locked(struct worker_pool *workers, size_t wanted)
 {
-    size_t ready = workers->shared.idle;
-    struct hf_error error;
+    size_t ready = workers->shared.idle, busy = workers->shared.started - ready;
+    count_period_locked(workers);
+    workers->shared.needed = larger(workers->shared.needed, busy + wanted);
     while (ready < wanted && workers->shared.started < workers->limit &&
-           env_task_start(workers->env, helper_main, workers,
-                          &workers->shared.helpers[workers->shared.started], &error) == HF_OK) {
-        workers->shared.started++;
+           start_helper_locked(workers))
         ready++;
-    }
 }
 
 void worker_pool_run(struct worker_pool *workers, size_t width, size_t count,

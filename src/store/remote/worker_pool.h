@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_pool.h: a bounded set of tasks that help with batches of requests. They are started when
- * first needed and kept until the store is closed. The caller works on its own batch too, so a
- * batch completes even if no task can be started. */
+ * needed. Those that a burst has started end when they have not been needed for a while, so that a
+ * process that runs for long does not keep the largest number that it ever needed. The caller works
+ * on its own batch too, so a batch completes even if no task can be started. */
 #ifndef STORE_REMOTE_WORKER_POOL_H
 #define STORE_REMOTE_WORKER_POOL_H
 
@@ -9,7 +10,18 @@
 
 #define CREW_MAX 512
 
+/* Helpers are counted in periods of this length, and kept if they were needed in this one or in the
+ * one before it. */
+#define HELPERS_PERIOD SPAN_S(15)
+
 struct worker_pool_job;
+struct worker_pool;
+
+struct worker_pool_helper {
+    struct worker_pool *workers;
+    struct env_task *task; /* NULL: not started, or joined */
+    bool ended;            /* it is to be joined */
+};
 
 struct worker_pool {
     struct env *env;
@@ -19,9 +31,12 @@ struct worker_pool {
         struct env_cond work;
         struct env_cond done;
         struct worker_pool_job *first;
-        struct env_task *helpers[CREW_MAX];
-        size_t started;
-        size_t idle;
+        struct worker_pool_helper helpers[CREW_MAX];
+        size_t started; /* and not ended */
+        size_t idle;    /* of these */
+        size_t needed,
+            needed_last; /* helpers at the same time, in this period and in the last */
+        struct mono_time period_end;
         bool closing;
     } shared;
 };
