@@ -7,6 +7,7 @@
 
 #include "base/checksum.h"
 #include "base/evidence.h"
+#include "base/rule.h"
 #include "lock/fence.h"
 #include "scrub/scrub.h"
 #include "store/bucket.h"
@@ -44,9 +45,9 @@ static enum hf_status seal_document(void *argument, struct view key, struct view
         return HF_OK;
     }
     if (!options->dry_run) {
-        struct put_call put = { .key = key,
-                                .body = buffer_view(&sealed),
-                                .condition = if_match(version) };
+        struct put_call put = { .key = key, .body = buffer_view(&sealed) };
+        if (RULE(SEALED_IF_UNCHANGED))
+            put.condition = if_match(version);
         status = store_put(upgrading->store, &put);
         if (status == HF_NOT_FOUND) /* it was deleted meanwhile */
             status = HF_CONFLICT;

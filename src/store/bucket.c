@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/parse.h"
+#include "base/rule.h"
 #include "store/probe_turn.h"
 #include "store/server/server.h"
 
@@ -421,6 +422,14 @@ void bucket_begin_format(struct store *store, struct view features, enum feature
     bucket_write_features(features, to, more, text);
 }
 
+static struct condition format_condition(const struct format *format)
+{
+    struct condition condition = { .kind = CONDITION_ALWAYS };
+    if (RULE(FEATURES_ARE_SWAPPED))
+        condition = format->etag.size ? if_match(&format->etag) : if_absent();
+    return condition;
+}
+
 /* Ends the document and writes it, on condition that it is still the version that was read. */
 enum hf_status bucket_put_format(struct store *store, const struct format *format,
                                  struct buffer *text, struct hf_error *error)
@@ -430,8 +439,7 @@ enum hf_status bucket_put_format(struct store *store, const struct format *forma
         return error_set(error, HF_UNAVAILABLE, "%s would be too long", LAYOUT_BUCKET_KEY);
     struct put_call put = { .key = VIEW(LAYOUT_BUCKET_KEY),
                             .body = buffer_view(text),
-                            .condition =
-                                format->etag.size ? if_match(&format->etag) : if_absent(),
+                            .condition = format_condition(format),
                             .deadline = mono_add(env_now(store->env), READ_TIME) };
     enum hf_status status = store_put(store, &put);
     if (status != HF_OK)
@@ -478,13 +486,14 @@ enum hf_status bucket_check_features(struct store *store, const struct format *f
                          "this bucket uses the feature '%s', which this version does not know; "
                          "upgrade Holdfast",
                          format->unknown[INCOMPATIBLE]);
-    if (!format->unknown[READ_ONLY][0])
-        return HF_OK;
-    error_set(error, HF_UNSUPPORTED,
-              "this bucket uses the feature '%s', and this version can only read such buckets; "
-              "upgrade Holdfast to write to it",
-              format->unknown[READ_ONLY]);
-    return disable_writes(store, error);
+    if (RULE(UNKNOWN_FEATURES_BAR_WRITES) && format->unknown[READ_ONLY][0]) {
+        error_set(error, HF_UNSUPPORTED,
+                  "this bucket uses the feature '%s', and this version can only read such "
+                  "buckets; upgrade Holdfast to write to it",
+                  format->unknown[READ_ONLY]);
+        return disable_writes(store, error);
+    }
+    return HF_OK;
 }
 
 /* Reads the document again after another client changed it. A race that exposes a store's fault may

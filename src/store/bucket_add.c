@@ -157,11 +157,14 @@ static enum hf_status find_addition(const struct format *format, const struct ad
     return all && format->uses[added->feature] ? HF_OK : HF_NOT_FOUND;
 }
 
-/* After a conflict or a lost reply, the document shows whether the addition is recorded. */
+/* After a conflict or a lost reply, the document shows whether the addition is recorded. If it can
+ * no longer be read, or must no longer be changed, a write without a reply may still land, and a
+ * conflict may have been one with an earlier copy of the same write. */
 static enum hf_status record_addition(struct store *store, const struct addition *added,
                                       struct hf_error *error)
 {
     struct format format;
+    bool in_doubt = false;
     enum hf_status status = HF_UNAVAILABLE;
     for (int i = 0; i < ADD_TRIES; i++) {
         if (i > 0)
@@ -175,9 +178,15 @@ static enum hf_status record_addition(struct store *store, const struct addition
         bool missing = readable && status == HF_NOT_FOUND;
         if (missing)
             status = write_addition(store, &format, added, error);
+        in_doubt = in_doubt || (missing && bucket_may_pass_later(status));
         buffer_release(&format.text);
         if (status == HF_OK || !(bucket_may_pass_later(status) || status == HF_NOT_FOUND))
             break;
+    }
+    if (RULE(ADDITION_IN_DOUBT_IS_UNSURE) && in_doubt && status != HF_OK &&
+        status != HF_MISMATCH) {
+        error->status = status = HF_UNSURE;
+        error_prefix(error, "it may be recorded or not");
     }
     return status;
 }
