@@ -118,6 +118,25 @@ def _(s):
     fails(s, "INVALID", "sweep", "--once", "--scrub", "1MiB")
 
 
+@it("a sweeper that is started again continues the scrub where another one was killed", LOCAL)
+def _(s):
+    note = ".holdfast/sweep/.scrub.json"
+    fill(s)
+    damaged = s.get("default/meta/deploy.json").replace(b"named:deploy", b"named:deplox")
+    s.put("default/meta/first.json", damaged)
+    s.put("zz/meta/last.json", damaged)
+    s.put(note, b'{"format":"holdfast.sweep/1","scrub_after":"zz/a","later":7}')
+    with open(s.file("told"), "wb") as told:
+        sweep = s.start("sweep", "--json", "--idle-grace", "20ms", "--op-delay", "0ms", "--scrub", "8KiB", stderr=told)
+        until(lambda: b"first.json" in s.read("told"), "it begins at the first object again")
+        sweep.kill()
+        sweep.communicate(timeout=60)
+    true(b"last.json" in s.read("told").splitlines()[0], s.read("told"))
+    kept = json.loads(s.get(note))
+    true(kept["later"] == 7 and kept["at_ms"] > 0 and kept["scrub_after"] < "zz", kept)
+    equal(len(scrub(s, expect=None)[0]), 2)
+
+
 @it("damage is CORRUPT, in words, and the objects are not changed", LOCAL)
 def _(s):
     fill(s)

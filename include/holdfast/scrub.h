@@ -86,18 +86,23 @@ struct hf_store_scrub_options {
     /* Optional. Called several times a second. Return false to stop with HF_CANCELLED. */
     bool (*progress)(void *argument, const struct hf_store_scrub_report *so_far);
     void *argument; /* for both callbacks */
+    /* Continue where the last scrub with this option has ended, in any process, and note in the
+     * store where this one ends. After the end of the store, the next one begins anew. `prefix` and
+     * `after` must be NULL. */
+    bool remember;
 };
 #define HF_STORE_SCRUB_OPTIONS                                                                 \
     HF_VALUE_(hf_store_scrub_options, sizeof(struct hf_store_scrub_options), NULL, 0, NULL, 0, \
-              false, 0, 0, NULL, NULL, NULL)
+              false, 0, 0, NULL, NULL, NULL, false)
 
 /* Reads the objects of a store in the order of their keys, and reports those that are damaged,
- * missing, too new or unknown. It changes nothing, and needs a few megabytes of memory, or some
- * tens of them for the largest catalogs. Other clients may continue to work: each finding is
- * verified by a second read before it is reported. Chunks are read when the scrub reaches their
- * catalog, and states and bodies when it reaches the document that refers to them. Other objects
- * are read as well, to find those that cannot be read, unless `documents` is set. Entries of an
- * index's inbox are not read, nor are damaged documents that were set aside under .holdfast/kept/.
+ * missing, too new or unknown. It changes nothing (with `remember`, only the note of its position),
+ * and needs a few megabytes of memory, or some tens of them for the largest catalogs. Other clients
+ * may continue to work: each finding is verified by a second read before it is reported. Chunks are
+ * read when the scrub reaches their catalog, and states and bodies when it reaches the document
+ * that refers to them. Other objects are read as well, to find those that cannot be read, unless
+ * `documents` is set. Entries of an index's inbox are not read, nor are damaged documents that were
+ * set aside under .holdfast/kept/.
  *
  * Returns HF_OK if the scrub has reached its end or bytes_max, regardless of what it found, and
  * HF_CANCELLED if `progress` stopped it. Returns HF_UNAVAILABLE or HF_DENIED if the store fails

@@ -399,9 +399,10 @@ HF_API enum hf_status hf_store_copy(struct hf_store *from, const char *source,
  * objects are equal. Objects of the same size are equal if both stores are S3 and their ETags are
  * equal MD5 sums; otherwise their bytes are compared. Only the version that was listed is replaced
  * or deleted: the call returns HF_CONFLICT if another client has written it meanwhile, and
- * HF_UNSUPPORTED if an object must be deleted from a store without conditional delete. Objects are
- * deleted after all copies have succeeded, and only if they are still missing in the source. Within
- * one store, neither prefix may start with the other. */
+ * HF_UNSUPPORTED, before anything is copied, if objects are to be deleted from a store without
+ * conditional delete; of a store on the network this is known only if it was probed, which
+ * `coordinates` ensures. Objects are deleted after all copies have succeeded, and only if they are
+ * still missing in the source. Within one store, neither prefix may start with the other. */
 HF_API enum hf_status hf_store_copy_all(struct hf_store *from, const char *source,
                                         struct hf_store *to, const char *target,
                                         const struct hf_store_copy_options *options,

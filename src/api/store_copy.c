@@ -544,10 +544,6 @@ static enum hf_status delete_failed(struct copying *copying, const struct delete
     if (status == HF_CONFLICT)
         error_set(copying->error, status,
                   "another client has written it meanwhile, so it was not deleted; sync again");
-    else if (status == HF_UNSUPPORTED)
-        error_set(copying->error, status,
-                  "the store has no conditional delete that is known, so it was not deleted; "
-                  "probe the store, or delete the object if nobody else writes it");
     prefix_key(copying, call->key);
     return status;
 }
@@ -643,6 +639,11 @@ static enum hf_status delete_all_extras(struct copying *copying)
 
 static enum hf_status sync_everything(struct copying *copying)
 {
+    bool deletes = copying->options.delete_extra && !copying->options.dry_run;
+    if (deletes && !copying->to->traits.delete_conditional)
+        return error_set(copying->error, HF_UNSUPPORTED,
+                         "the target has no conditional delete that is known, so what another "
+                         "client writes meanwhile could be deleted; nothing was changed");
     enum hf_status status = walk_sides(copying, /* extras */ NULL, sync_copy);
     if (status == HF_OK && !copying->stopped && copying->options.delete_extra)
         status = delete_all_extras(copying);

@@ -2,6 +2,7 @@
 /* store_scrub.c: hf_store_scrub: reads a whole store, and reports objects that are damaged. */
 #include "api/store.h"
 
+#include "scrub/position.h"
 #include "scrub/scrub.h"
 #include "store/bucket.h"
 
@@ -49,11 +50,21 @@ enum hf_status hf_store_scrub(struct hf_store *store,
         READ_OPTIONS(HF_STORE_SCRUB_OPTIONS, options, &scrubbing.options, &why) != HF_OK ||
         CHECK_REPORT(HF_STORE_SCRUB_REPORT, ret_report, &why) != HF_OK)
         return error_tell(error, why.status, &why);
+    struct scrub_position position = { .after = "" };
+    if (given->remember && (given->after || given->prefix))
+        error_set(&why, HF_INVALID, "remember cannot be used with after or prefix");
+    else if (given->remember)
+        scrub_position_read(store->store, &position, &why);
+    if (given->remember && why.status != HF_OK)
+        return error_tell(error, why.status, &why);
+    struct view after = given->remember
+                            ? view_of(position.after)
+                            : caller_view(given->after ? given->after : "", given->after_size);
     bool sealed = false; /* also if the format document cannot be read, which is a finding */
     (void)bucket_has_feature(store->store, BUCKET_CHECKSUMS, &sealed, &why);
     const struct scrub_options used = {
         .prefix = caller_view(given->prefix ? given->prefix : "", given->prefix_size),
-        .after = caller_view(given->after ? given->after : "", given->after_size),
+        .after = after,
         .documents = given->documents,
         .sealed = sealed,
         .rate_max = given->rate_max,
@@ -63,6 +74,17 @@ enum hf_status hf_store_scrub(struct hf_store *store,
         .argument = &scrubbing,
     };
     enum hf_status status = scrub_run(store->store, &used, &report, &why);
+    /* What was read before it was stopped need not be read again. */
+    if (given->remember && (status == HF_OK || status == HF_CANCELLED) &&
+        (report.complete || report.position_size > 0)) {
+        struct hf_error unkept;
+        enum hf_status kept = scrub_position_write(
+            store->store, (struct view){ report.position, report.position_size }, &unkept);
+        if (kept != HF_OK && status == HF_OK) {
+            why = unkept;
+            status = kept;
+        }
+    }
     write_caller_report(ret_report, &report, sizeof report);
     return error_tell(error, status, &why);
 }

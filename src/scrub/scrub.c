@@ -306,7 +306,8 @@ static enum hf_status visit_all(struct scrub *scrub, struct view after, struct h
     enum hf_status status = HF_OK;
     bool more = true;
     check(after.size <= sizeof last);
-    memcpy(last, after.data, after.size);
+    if (after.size > 0) /* else it may be NULL */
+        memcpy(last, after.data, after.size);
     size_t last_size = after.size;
     while (status == HF_OK && more && !slice_is_done(scrub)) {
         struct list_call page;

@@ -1220,7 +1220,7 @@ hf_store_scrub_options._fields_ = [("struct_size", c_size_t), ("prefix", c_char_
         ("prefix_size", c_size_t), ("after", c_char_p), ("after_size", c_size_t),
         ("documents", c_bool), ("rate_max", c_uint64), ("bytes_max", c_uint64),
         ("finding", hf_store_scrub_options_finding), ("progress", hf_store_scrub_options_progress),
-        ("argument", c_void_p)]
+        ("argument", c_void_p), ("remember", c_bool)]
 hf_store_upgrade_options._fields_ = [("struct_size", c_size_t), ("dry_run", c_bool),
         ("undo", c_bool), ("each", hf_store_upgrade_options_each),
         ("progress", hf_store_upgrade_options_progress), ("argument", c_void_p)]

@@ -56,7 +56,6 @@ struct sweeping {
     struct env_mutex output; /* the sweeper's thread and the main thread both print */
     atomic_bool unheard;     /* the report of a run could not be printed */
     uint64_t slice_bytes;    /* are scrubbed after each complete run; 0: none */
-    struct hf_store_scrub_report scrubbed; /* the last slice */
 };
 
 /* One cause may have damaged many entries, so only the first few are printed. */
@@ -195,22 +194,20 @@ static bool may_scrub_on(void *argument, const struct hf_store_scrub_report *so_
     return !interrupted() && !atomic_load(&sweeping->unheard);
 }
 
-/* Continues where the last slice ended and, after the end of the store, at its beginning. If the
- * store fails, the next run tries the same slice again. */
+/* Continues where the last slice of any process ended and, after the end of the store, at its
+ * beginning. If the store fails, the next run tries the same slice again. */
 static void scrub_slice(struct sweeping *sweeping)
 {
     struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
-    struct hf_store_scrub_report before = sweeping->scrubbed;
-    options.after = before.position;
-    options.after_size = before.position_size;
+    options.remember = true;
     options.bytes_max = sweeping->slice_bytes;
     options.rate_max = SLICE_RATE;
     options.finding = print_slice_finding;
     options.progress = may_scrub_on;
     options.argument = sweeping;
-    if (hf_store_scrub(hf_client_store(sweeping->cli->client), &options, &sweeping->scrubbed,
-                       /* error */ NULL) != HF_OK)
-        sweeping->scrubbed = before;
+    (void)hf_store_scrub(hf_client_store(sweeping->cli->client), &options,
+                         /* ret_report */ NULL,
+                         /* error */ NULL);
 }
 
 /* Called in the sweeper's own thread. */
@@ -257,8 +254,7 @@ enum hf_status run_sweep(struct cli *cli)
 {
     struct sweeping sweeping = { .cli = cli,
                                  .once = HF_SWEEP_OPTIONS,
-                                 .idle = HF_SWEEPER_OPTIONS,
-                                 .scrubbed = HF_STORE_SCRUB_REPORT };
+                                 .idle = HF_SWEEPER_OPTIONS };
     struct hf_sweep_options *once = &sweeping.once;
     struct hf_sweeper_options *idle = &sweeping.idle;
     once->dry_run = cli_given(cli, "dry-run");
