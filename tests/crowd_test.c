@@ -192,6 +192,19 @@ static void a_series_gives_way_to_others(void **state)
     assert_int_equal(pause_after_series(&crowd, 100, 3), 0); /* they have left */
 }
 
+/* Others act on the same event, so how often they write says nothing. */
+static void what_is_read_first_is_always_doubted(void **state)
+{
+    struct crowd crowd = { .reads_first = true };
+    (void)state;
+    assert_false(doubts(&crowd, old, 1)); /* nobody else is there */
+    crowd_note_read(&crowd, old, /* changed */ true, at_s(1));
+    assert_true(doubts(&crowd, SPAN_US(trip.us + 1), 1));
+    assert_false(doubts(&crowd, trip, 1));
+    crowd_note_read(&crowd, old, /* changed */ false, at_s(1000));
+    assert_true(doubts(&crowd, SPAN_US(trip.us + 1), 1000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +221,8 @@ int main(void)
         IT("a crowd that comes after a quiet day is learned within a few conflicts",
            a_crowd_after_a_quiet_day_is_learned_soon),
         IT("a body as old as a reply is put at once", a_body_as_old_as_a_reply_is_not_doubted),
+        IT("a document that is read first is put at once only within a round trip",
+           what_is_read_first_is_always_doubted),
         IT("single conflicts are followed by brief pauses", a_single_conflict_pauses_briefly),
         IT("the limit grows while pauses are too short, up to 4 s",
            the_limit_grows_up_to_a_bound),

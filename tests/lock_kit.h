@@ -8,6 +8,8 @@
 #include "scripted_store.h"
 #include "test.h"
 
+#include <stdio.h>
+
 /* ---- A way to the store -------------------------------------------------------------- */
 
 /* From now on, calls whose key contains `part` (a literal; "" matches all) meet this fate. */
@@ -74,11 +76,14 @@ struct hf_lock *lock_held(struct peer *peer, const char *scope, int64_t ttl_ms);
 void must(enum hf_status status, const struct hf_error *error, const char *call, int line);
 #define MUST(call) must((call), &error, #call, __LINE__)
 
-/* Fails the test, and leaves its peers and their locks behind. */
-#define FAIL(...)              \
-    do {                       \
-        kit_failed = true;     \
-        fail_msg(__VA_ARGS__); \
+/* Fails the test, and leaves its peers and their locks behind. The sentence is printed here, since
+ * the TAP output of cmocka leaves it out. */
+#define FAIL(...)                 \
+    do {                          \
+        kit_failed = true;        \
+        printf("# " __VA_ARGS__); \
+        putchar('\n');            \
+        fail_msg(__VA_ARGS__);    \
     } while (0)
 extern bool kit_failed;
 

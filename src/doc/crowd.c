@@ -114,7 +114,11 @@ bool crowd_doubts(const struct crowd *crowd, struct span age, struct span round_
                   struct mono_time now)
 {
     struct span gap = span_larger(crowd->gap, mono_since(now, crowd->changed));
-    return RULE(OLD_BODIES_ARE_READ) && crowd->gap.us > 0 && age.us > gap.us / READ_IF_ONE_IN &&
+    if (crowd->gap.us == 0)
+        return false;
+    if (crowd->reads_first && RULE(CLAIMS_READ_FIRST))
+        return age.us > round_trip.us;
+    return RULE(OLD_BODIES_ARE_READ) && age.us > gap.us / READ_IF_ONE_IN &&
            !is_new(age, round_trip);
 }
 

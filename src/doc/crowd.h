@@ -17,6 +17,12 @@
  *   anybody counting them. It is remembered from one change to the next: a client that had to
  *   learn it again each time would waste several puts each time.
  *
+ * There are documents that several clients change at the same moment, again and again, because the
+ * same event makes them do so: of two workers that have found the same group of chunks, the second
+ * claims when its turn comes, a fraction of a second after the first. Their gap says nothing. Once
+ * a change of others was noticed, such a document is read before each put (`reads_first`), unless
+ * it was read or written a round trip ago; its changes are rare, and nobody waits for them.
+ *
  * A client that has just written has the latest body, so it may write again with a single put, and
  * a series of such puts is what makes good use of a crowded document. But it also keeps the others
  * out, because each of them must read before it writes. So after RUN_MAX changes in a row it pauses
@@ -41,6 +47,7 @@ struct crowd {
     unsigned in_row;             /* changes written since the last conflict or pause */
     bool outdated;               /* the last conflict was that of an outdated body */
     bool gave_way;               /* paused after a series */
+    bool reads_first; /* others change it at the same time as this client; see above */
 };
 
 /* A put of a body that was known to be current this long ago has conflicted, or has succeeded.

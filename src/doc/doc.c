@@ -190,6 +190,11 @@ void doc_expect_absent(struct doc *doc)
         doc_set_body(doc, body, &(struct etag){ 0 });
 }
 
+void doc_read_first(struct doc *doc)
+{
+    doc->crowd.reads_first = true;
+}
+
 /* Reports the body that was just seen in the store. */
 void doc_report_loaded(struct doc *doc)
 {

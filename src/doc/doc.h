@@ -136,6 +136,10 @@ enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view
  * an object after all, the write is refused, and the object is loaded as usual. */
 void doc_expect_absent(struct doc *doc);
 
+/* Must be called before the first use. Others tend to change the document at the same time: once
+ * one of them has, it is compared with the store before each put (doc/crowd.h). */
+void doc_read_first(struct doc *doc);
+
 /* No operation may be in progress. NULL is allowed. */
 void doc_free(struct doc *doc);
 

@@ -74,7 +74,8 @@ enum hf_status key_new_for(struct hf_client *client, const char *name,
         status = client_needs_bucket(client, "a key whose changes are staged", error);
     if (status != HF_OK)
         return status;
-    snprintf(scope, sizeof scope, "named:%s", name);
+    memcpy(scope, "named:", sizeof "named:" - 1);
+    memcpy(scope + sizeof "named:" - 1, name, strlen(name) + 1);
     status = hf_lock_new(client, scope, &lock_options, &lock, error);
     if (status != HF_OK)
         return status;

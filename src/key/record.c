@@ -26,6 +26,9 @@ const char *txn_state_name(enum txn_state state)
     return state_names[state];
 }
 
+/* Most transactions have two keys. */
+#define DECODED_KEYS_FIRST 4
+
 /* ---- Names --------------------------------------------------------------------------- */
 
 bool txn_id_valid(struct view id)
@@ -80,20 +83,26 @@ bool record_is_mark(const struct txn_record *record)
     return record->state == TXN_ROLLBACK && record->owner[0] == '\0';
 }
 
-/* Allocates room for all keys of a transaction when the first is added. False if out of
- * memory. */
-static bool reserve_record_keys(struct txn_record *record)
+/* Makes room for this many keys, or for all that a transaction can have, if that is less. False if
+ * out of memory. */
+static bool reserve_record_keys(struct txn_record *record, size_t count)
 {
-    if (!record->keys)
-        record->keys = calloc(TXN_KEYS_MAX, sizeof *record->keys);
-    return record->keys != NULL;
+    size_t room = count < TXN_KEYS_MAX ? count : TXN_KEYS_MAX;
+    if (room <= record->key_room)
+        return true;
+    struct txn_key *keys = realloc(record->keys, room * sizeof *keys);
+    if (!keys)
+        return false;
+    record->keys = keys;
+    record->key_room = room;
+    return true;
 }
 
 /* Adds the operation's keys. Unless all of them fit, the record is unchanged. */
 static enum hf_status add_keys(struct txn_record *record, struct record_op *op)
 {
     size_t count = record->key_count;
-    if (op->key_count > 0 && !reserve_record_keys(record))
+    if (!reserve_record_keys(record, count + op->key_count))
         return error_no_memory(&op->op.error);
     for (size_t i = 0; i < op->key_count; i++) {
         if (record_names(record, &op->keys[i]))
@@ -225,14 +234,18 @@ static bool take_keys(struct json_reader *reader, struct txn_record *record)
     struct view text;
     if (record->keys)
         return json_fail(reader, "the member 'keys' occurs twice");
-    if (!reserve_record_keys(record)) {
-        record->no_memory = true;
+    size_t room = DECODED_KEYS_FIRST;
+    record->no_memory = !reserve_record_keys(record, room);
+    if (record->no_memory)
         return json_fail(reader, "out of memory");
-    }
     for (json_enter_array(reader); json_next_element(reader);) {
         if (!json_take_plain(reader, &text))
             return false;
         struct view name = text, ns = view_cut(&name, '/');
+        room = record->key_count < room ? room : 2 * room;
+        record->no_memory = !reserve_record_keys(record, room);
+        if (record->no_memory)
+            return json_fail(reader, "out of memory");
         if (record->key_count == TXN_KEYS_MAX || name_check(ns, NULL) != HF_OK ||
             name_check(name, NULL) != HF_OK)
             return json_fail(reader, "a key is invalid, or there are too many");

@@ -49,7 +49,7 @@ struct txn_record {
     /* While pending: keys named by processes that share the transaction. When decided: all
      * participants. */
     struct txn_key *keys;
-    size_t key_count;
+    size_t key_count, key_room;
     bool applied;          /* every participant has been observed to have no stage left */
     struct mono_time seen; /* when we first saw it unchanged */
     struct buffer unknown;

@@ -5,6 +5,7 @@
 #include "key/txn_inside.h"
 
 #include "base/check.h"
+#include "base/rule.h"
 #include "lock/expiry.h"
 
 #include <stdio.h>
@@ -285,7 +286,8 @@ static enum hf_status decide_once(struct hf_client *client, struct view id,
     if (status != HF_OK)
         return status;
     *ret_recorded = recorded;
-    settle_recorded_keys(client, id, recorded == TXN_COMMIT);
+    if (RULE(DECISION_FREES_ITS_KEYS))
+        settle_recorded_keys(client, id, recorded == TXN_COMMIT);
     return HF_OK;
 }
 

@@ -18,9 +18,11 @@ bool txn_can_step(const struct hf_txn *txn, size_t documents)
 
 /* ---- Acquiring ----------------------------------------------------------------------- */
 
+/* The request for a key. Only as many as there are keys are allocated: what is freed here would
+ * otherwise be so large that the C library may return memory to the kernel, each time. */
 struct taking {
-    struct lease_request wanted[TOGETHER_MAX];
-    struct request requests[TOGETHER_MAX];
+    struct lease_request wanted;
+    struct request request;
 };
 
 /* Prepares the request for each key. *ret_begun keys are locked afterwards. */
@@ -36,8 +38,8 @@ static enum hf_status begin_taking(struct hf_key *const *keys, size_t count,
         env_mutex_lock(&key->lock->calls);
         key_begin_acquire_locked(key);
         table_ref_await_ended(key->lock->ref);
-        status = lock_begin_acquire(key->lock, /* waits */ false, &taking->wanted[begun],
-                                    &taking->requests[begun], error);
+        status = lock_begin_acquire(key->lock, /* waits */ false, &taking[begun].wanted,
+                                    &taking[begun].request, error);
         begun++;
     }
     *ret_begun = begun;
@@ -95,12 +97,12 @@ enum hf_status txn_take_in_one_step(struct hf_txn *txn, struct hf_key *const *ke
     struct request *requests[TOGETHER_MAX];
     size_t begun;
     check(count > 0 && count <= TOGETHER_MAX);
-    struct taking *taking = malloc(sizeof *taking);
+    struct taking *taking = malloc(count * sizeof *taking);
     if (!taking)
         return error_no_memory(error);
     enum hf_status status = begin_taking(keys, count, taking, &begun, error);
     for (size_t i = 0; i < count; i++)
-        requests[i] = &taking->requests[i];
+        requests[i] = &taking[i].request;
     if (status == HF_OK)
         status = ask_for_all(txn, requests, count, error);
     bool may_be_done = status == HF_OK || status == HF_UNSURE;
@@ -120,10 +122,12 @@ enum hf_status txn_take_in_one_step(struct hf_txn *txn, struct hf_key *const *ke
 
 struct committing {
     struct hf_key *keys[TOGETHER_MAX]; /* ordered by name, like every step */
-    struct change changes[TOGETHER_MAX];
-    struct request requests[TOGETHER_MAX];
     struct request *asked[TOGETHER_MAX];
     size_t count;
+    struct { /* as many as there are keys; see struct taking */
+        struct change change;
+        struct request request;
+    } parts[];
 };
 
 static int compare_key_names(const void *a, const void *b)
@@ -144,10 +148,10 @@ static bool begin_committing(const struct hf_txn *txn, struct committing *commit
         env_mutex_lock(&key->calls);
         key_stop_locked(key);
         all = all && key->ending.last;
-        key_init_commit(&committing->changes[i], key);
-        lock_init_ending(key->lock, &key->ending, &committing->changes[i].hook,
-                         &committing->requests[i]);
-        committing->asked[i] = &committing->requests[i];
+        struct change *change = &committing->parts[i].change;
+        committing->asked[i] = &committing->parts[i].request;
+        key_init_commit(change, key);
+        lock_init_ending(key->lock, &key->ending, &change->hook, committing->asked[i]);
     }
     committing->count = count;
     return all;
@@ -160,14 +164,14 @@ static void finish_committing(struct committing *committing, enum hf_status stat
         struct hf_key *key = committing->keys[i];
         struct hf_error ignored;
         if (status == HF_OK) {
-            lock_finish_end(key->lock, &committing->requests[i], key->ending.over, &ignored);
-            key_committed_locked(key, &committing->changes[i]);
+            lock_finish_end(key->lock, committing->asked[i], key->ending.over, &ignored);
+            key_committed_locked(key, &committing->parts[i].change);
             key_leave_turn(key);
         } else if (status != HF_UNSURE) {
             key_resume_locked(key);
         }
         key->in_doubt = status == HF_UNSURE;
-        change_release(&committing->changes[i]);
+        change_release(&committing->parts[i].change);
         env_mutex_unlock(&key->calls);
     }
 }
@@ -175,7 +179,9 @@ static void finish_committing(struct committing *committing, enum hf_status stat
 enum hf_status txn_commit_in_one_step(struct hf_txn *txn, struct record_op *decision,
                                       struct hf_error *error)
 {
-    struct committing *committing = malloc(sizeof *committing);
+    check(txn->key_count <= TOGETHER_MAX);
+    struct committing *committing =
+        malloc(sizeof *committing + txn->key_count * sizeof committing->parts[0]);
     if (!committing)
         return error_no_memory(error);
     enum hf_status status = HF_UNSUPPORTED;

@@ -139,8 +139,8 @@ enum hf_status hf_txn_trouble(struct hf_txn *txn, struct hf_error *error)
 /* Keys that were asked for, with the result of each. */
 struct asked_keys {
     struct hf_key *keys[TXN_KEYS_MAX];
-    struct hf_error results[TXN_KEYS_MAX];
     size_t count;
+    struct hf_error results[]; /* one for each key of the call */
 };
 
 /* Undoes one acquire; the result becomes that of undoing it. Any other refusal has left nothing. */
@@ -385,7 +385,7 @@ static enum hf_status give_back_from(struct hf_txn *txn, size_t first, struct as
 {
     asked->count = txn->key_count - first;
     memcpy(asked->keys, txn->keys + first, asked->count * sizeof(struct hf_key *));
-    memset(asked->results, 0, sizeof asked->results); /* all were acquired */
+    memset(asked->results, 0, asked->count * sizeof asked->results[0]); /* all were acquired */
     txn->key_count = first;
     return give_back(txn, asked, error);
 }
@@ -599,7 +599,8 @@ enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size
     struct mono_time now = client_now(txn->client);
     if (wait_ms < (MOMENT_FAR - now.us) / 1000)
         request.deadline = mono_add(now, SPAN_MS(wait_ms));
-    struct asked_keys *asked = calloc(1, sizeof *asked);
+    size_t most = count < TXN_KEYS_MAX ? count : TXN_KEYS_MAX; /* more are refused */
+    struct asked_keys *asked = calloc(1, sizeof *asked + most * sizeof asked->results[0]);
     if (!asked)
         return error_no_memory(error);
     env_mutex_lock(&txn->mutex);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.c: a lease and its JSON, encoding and decoding side by side. Every new lease is encoded
- * and then decoded from its own bytes, so its fields and its bytes never differ. */
-#include "lease/lease.h"
+/* lease.c: a lease and its JSON, encoding and decoding side by side. */
+#include "lease/lease_inside.h"
 
 #include "base/check.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/parse.h"
 #include "base/rule.h"
+#include "lease/table_inside.h"
 
 #include <stdlib.h>
 
@@ -53,12 +53,14 @@ static void write_member_name(struct buffer *out, struct view name)
     buffer_append(out, VIEW("\":"));
 }
 
-static void write_text_member(struct buffer *out, struct view name, struct view value)
+/* Returns the position of the text. */
+static size_t write_text_member(struct buffer *out, struct view name, struct view value)
 {
     if (value.size == 0)
-        return;
+        return 0;
     write_member_name(out, name);
     json_write_string(out, value);
+    return out->size - value.size - 1; /* if it was written as it is */
 }
 
 static void write_number_member(struct buffer *out, struct view name, int64_t value)
@@ -121,25 +123,27 @@ static void begin_object(struct buffer *out, struct view id)
     json_write_string(out, id);
 }
 
-static void end_object(struct buffer *out, struct view output, struct view note,
-                       struct view unknown)
+#define NOTE_MEMBER ",\"note\":"
+
+static void end_object(struct buffer *out, struct view note, struct view unknown)
 {
-    write_text_member(out, VIEW("output"), output);
     if (note.size > 0) {
-        buffer_append(out, VIEW(",\"note\":"));
+        buffer_append(out, VIEW(NOTE_MEMBER));
         buffer_append(out, note);
     }
     buffer_append(out, unknown);
     buffer_append_byte(out, '}');
 }
 
-static void encode_lease(const struct lease *lease, struct buffer *out)
+struct lease_positions lease_encode(const struct lease *lease, struct buffer *out)
 {
+    struct lease_positions at = { .id = sizeof "{\"lease_id\":\"" - 1 };
     begin_object(out, lease->id);
-    write_text_member(out, VIEW("holder_id"), lease->holder);
+    at.holder = write_text_member(out, VIEW("holder_id"), lease->holder);
     write_scopes(out, &lease->wish, /* chunks */ true);
+    at.scopes = out->size + sizeof ",\"scopes\":" - 1;
     write_scopes(out, &lease->wish, /* chunks */ false);
-    write_text_member(out, VIEW("session"), lease->session);
+    at.session = write_text_member(out, VIEW("session"), lease->session);
     write_text_member(out, VIEW("mode"), view_of(mode_names[lease->wish.mode]));
     buffer_append(out, VIEW(",\"token\":"));
     buffer_append_u64(out, lease->token);
@@ -149,18 +153,21 @@ static void encode_lease(const struct lease *lease, struct buffer *out)
     write_number_member(out, VIEW("slots"), (int64_t)lease->wish.slots);
     write_number_member(out, VIEW("ttl_ms"), lease->wish.ttl.us / 1000);
     write_number_member(out, VIEW("renewals"), (int64_t)lease->renewals);
-    write_text_member(out, VIEW("clock"), lease->clock);
+    at.clock = write_text_member(out, VIEW("clock"), lease->clock);
     write_number_member(out, VIEW("expires_us"), lease->expires.us);
     write_number_member(out, VIEW("ended_us"), lease->ended.us);
     write_number_member(out, VIEW("once_per_ms"), lease->once_per.us / 1000);
     write_stamp_member(out, VIEW("granted"), lease->granted);
-    write_text_member(out, VIEW("nonce"), lease->nonce);
+    at.nonce = write_text_member(out, VIEW("nonce"), lease->nonce);
     write_time_member(out, VIEW("acquired_at"), lease->acquired_at);
     write_time_member(out, VIEW("expires_at"), lease->expires_at);
-    end_object(out, lease->output, lease->note, lease->unknown);
+    at.output = write_text_member(out, VIEW("output"), lease->output);
+    at.note = out->size + sizeof NOTE_MEMBER - 1;
+    end_object(out, lease->note, lease->unknown);
+    return at;
 }
 
-static void encode_waiter(const struct lease_request *asked, bool alike, struct buffer *out)
+void waiter_encode(const struct lease_request *asked, bool alike, struct buffer *out)
 {
     begin_object(out, asked->id);
     if (!view_equal(asked->holder, asked->session))
@@ -168,10 +175,11 @@ static void encode_waiter(const struct lease_request *asked, bool alike, struct 
     if (!alike)
         write_wish(out, &asked->wish);
     write_text_member(out, VIEW("place"), asked->place);
-    end_object(out, asked->output, asked->note, asked->unknown);
+    write_text_member(out, VIEW("output"), asked->output);
+    end_object(out, asked->note, asked->unknown);
 }
 
-static void encode_wanted(const struct lease_wish *wish, struct buffer *out)
+void wanted_encode(const struct lease_wish *wish, struct buffer *out)
 {
     check(wish->poll.us > 0);
     write_wish(out, wish);
@@ -399,7 +407,7 @@ static void take_store_time(struct json_reader *reader, struct store_time *ret_t
         ret_time->us = us;
 }
 
-static void take_note(struct json_reader *reader, struct view *ret_note)
+void lease_take_note(struct json_reader *reader, struct view *ret_note)
 {
     struct view raw;
     if (!json_skip(reader, &raw))
@@ -421,7 +429,7 @@ static void take_lease_member(struct reading *reading, enum member member)
     case SCOPES: take_scopes(reading, /* chunks */ false); break;
     case SESSION: take_bounded_text(r, lease, NONCE_SIZE, &lease->session); break;
     case MODE: lease->wish.mode = (enum lease_mode)take_name(reading, mode_names, MODES); break;
-    case TOKEN: json_take_u64(r, (UINT64_C(1) << 53) - 1, &lease->token); break;
+    case TOKEN: json_take_u64(r, TOKEN_MAX, &lease->token); break;
     case LEVEL: json_take_u64(r, UINT32_MAX, &lease->wish.level); break;
     case STATUS:
         lease->status = (enum lease_status)take_name(reading, status_names, STATUSES);
@@ -440,7 +448,7 @@ static void take_lease_member(struct reading *reading, enum member member)
     case EXPIRES_AT: take_wall_time(r, &lease->expires_at); break;
     case PLACE: take_bounded_text(r, lease, HOLDER_BYTES_MAX, &lease->place); break;
     case OUTPUT: take_bounded_text(r, lease, OUTPUT_BYTES_MAX, &lease->output); break;
-    case NOTE: take_note(r, &lease->note); break;
+    case NOTE: lease_take_note(r, &lease->note); break;
     case UNKNOWN: check_unreachable();
     }
 }
@@ -502,20 +510,16 @@ static void check_members(struct reading *r)
         lease->holder = lease->session;
 }
 
-/* Allocates the struct and, after it, a copy of the entry: the text that precedes the bytes in a
- * table, and the bytes. */
-static void *allocate_object(const struct source *source, struct lease *ret_fields)
+void *lease_allocate(size_t size, struct view name, struct view bytes, struct lease *ret_fields)
 {
-    bool named = source->form == FORM_LEASE;
-    struct view name = source->name, bytes = source->bytes;
-    size_t before = named ? sizeof ",\n\"\":" - 1 + name.size : sizeof ",\n" - 1;
-    char *memory = malloc(source->size + before + bytes.size);
+    size_t before = name.size > 0 ? sizeof ",\n\"\":" - 1 + name.size : sizeof ",\n" - 1;
+    char *memory = malloc(size + before + bytes.size);
     if (!memory)
         return NULL;
-    char *entry = memory + source->size, *at = entry;
+    char *entry = memory + size, *at = entry;
     memcpy(at, ",\n", 2);
     at += 2;
-    if (named) {
+    if (name.size > 0) {
         *at++ = '"';
         memcpy(at, name.data, name.size);
         at += name.size;
@@ -557,7 +561,7 @@ static enum hf_status decode_object(const struct source *source, void **ret_memo
     if (source->bytes.size > LEASE_BYTES_MAX)
         return error_set(error, HF_CORRUPT, "a lease is too large: %zu bytes",
                          source->bytes.size);
-    void *memory = allocate_object(source, ret_fields);
+    void *memory = lease_allocate(source->size, source->name, source->bytes, ret_fields);
     if (!memory)
         return error_no_memory(error);
     struct reading r = { .reader = json_read(ret_fields->bytes),
@@ -648,134 +652,6 @@ enum hf_status wanted_decode(struct view bytes, struct wanted **ret_wanted,
         .wish = fields.wish, .bytes = fields.bytes, .unescaped = fields.unescaped, .users = 1
     };
     return HF_OK;
-}
-
-/* ---- Creating ------------------------------------------------------------------------ */
-
-/* Most leases fit into this size, so that the buffer need not grow. */
-#define LEASE_BYTES_USUAL 500
-
-static struct buffer new_text(void)
-{
-    struct buffer out = BUFFER_INIT(LEASE_BYTES_MAX);
-    buffer_reserve(&out, LEASE_BYTES_USUAL);
-    return out;
-}
-
-/* Frees the text. If the text was too long or could not be read back, the caller's fields were
- * invalid, and nothing in the store is damaged. So the status is INVALID, not CORRUPT. */
-static enum hf_status finish_new(struct buffer *out, enum hf_status status,
-                                 struct hf_error *error)
-{
-    if (out->failed)
-        status = out->size + KEY_BYTES_MAX > LEASE_BYTES_MAX
-                     ? error_set(error, HF_INVALID, "a lease can have at most %zu bytes",
-                                 LEASE_BYTES_MAX)
-                     : error_no_memory(error);
-    buffer_release(out);
-    return status == HF_CORRUPT ? error_set(error, HF_INVALID, "%s", error ? error->why : "")
-                                : status;
-}
-
-struct lease lease_asked(const struct lease_request *asked)
-{
-    return (struct lease){ .id = asked->id,
-                           .holder = asked->holder,
-                           .session = asked->session,
-                           .output = asked->output,
-                           .note = asked->note,
-                           .unknown = asked->unknown,
-                           .wish = asked->wish };
-}
-
-enum hf_status lease_new(const struct lease *fields, struct lease **ret_lease,
-                         struct hf_error *error)
-{
-    struct buffer out = new_text();
-    enum hf_status status = HF_OK;
-    encode_lease(fields, &out);
-    if (!out.failed)
-        status = lease_decode(fields->id, buffer_view(&out), ret_lease, error);
-    if (!out.failed && status == HF_OK)
-        (*ret_lease)->seen = fields->seen;
-    return finish_new(&out, status, error);
-}
-
-enum hf_status waiter_new(const struct lease_request *asked, struct wanted *like,
-                          struct waiter_entry **ret_waiter, struct hf_error *error)
-{
-    struct buffer out = new_text();
-    enum hf_status status = HF_OK;
-    encode_waiter(asked, like != NULL, &out);
-    if (!out.failed)
-        status = waiter_decode(buffer_view(&out), like, ret_waiter, error);
-    return finish_new(&out, status, error);
-}
-
-enum hf_status wanted_new(const struct lease_wish *wish, struct wanted **ret_wanted,
-                          struct hf_error *error)
-{
-    struct buffer out = new_text();
-    enum hf_status status = HF_OK;
-    encode_wanted(wish, &out);
-    if (!out.failed)
-        status = wanted_decode(buffer_view(&out), ret_wanted, error);
-    return finish_new(&out, status, error);
-}
-
-struct lease *lease_share(struct lease *lease)
-{
-    lease->users++;
-    return lease;
-}
-
-struct waiter_entry *waiter_share(struct waiter_entry *waiter)
-{
-    waiter->users++;
-    return waiter;
-}
-
-struct wanted *wanted_share(struct wanted *wanted)
-{
-    wanted->users++;
-    return wanted;
-}
-
-/* Drops one reference; true if it was the last. */
-static bool drop_user(size_t *users)
-{
-    check(*users > 0);
-    return --*users == 0;
-}
-
-void lease_free(struct lease *lease)
-{
-    if (!lease || !drop_user(&lease->users))
-        return;
-    free(lease->wish.scopes);
-    buffer_release(&lease->unescaped);
-    free(lease);
-}
-
-void waiter_free(struct waiter_entry *waiter)
-{
-    if (!waiter || !drop_user(&waiter->users))
-        return;
-    if (waiter->like)
-        wanted_free(waiter->like); /* which owns the scopes */
-    else
-        free(waiter->asked.wish.scopes);
-    buffer_release(&waiter->unescaped);
-    free(waiter);
-}
-
-void wanted_free(struct wanted *wanted)
-{
-    if (!wanted || !drop_user(&wanted->users))
-        return;
-    free(wanted->wish.scopes);
-    buffer_release(&wanted->unescaped);
-    free(wanted);
 }
 
 /* ---- Comparing ----------------------------------------------------------------------- */

@@ -17,6 +17,9 @@
 #define TABLE_REFS_IDLE_MAX 1024
 #define LEASES_IDLE_MAX     ((size_t)128 * 1024)
 
+/* Freed ones whose memory is kept for the next. */
+#define SPARE_REFS_MAX 32
+
 /* How often a waiter polls. If the store notifies us, polling is only the fallback. */
 #define POLL_LOCAL   SPAN_MS(100)
 #define POLL_NETWORK SPAN_MS(500)
@@ -65,6 +68,7 @@ static struct hf_client *client_alloc(struct store **store,
         return NULL;
     }
     client->env = (*store)->env;
+    client->shared.table_refs = MAP_INIT_BUSY(2 * SPARE_REFS_MAX);
     if (events_init(client, options, error) != HF_OK) {
         free(client);
         return NULL;
@@ -113,7 +117,7 @@ static enum hf_status make_client(struct store *store, const struct hf_client_op
              options->holder ? options->holder : client->session);
     env_mutex_init(client->env, &client->shared.mutex);
     env_cond_init(client->env, &client->shared.ended);
-    client->shared.handles = 1;
+    atomic_init(&client->handles, 1);
     keeper_init(&client->keeper, client->env);
     cleanup_init(&client->cleanup, client->env);
     background_init(&client->background, client->env);
@@ -174,20 +178,21 @@ enum hf_status client_new_beside(struct hf_client *client, struct view ns,
     return status;
 }
 
-static void table_ref_free(struct table_ref *ref)
+static void table_ref_release(struct table_ref *ref)
 {
     wait_queue_release(&ref->queue);
     doc_free(ref->doc);
-    free(ref);
+}
+
+static void table_ref_free_locked(struct table_ref *ref)
+{
+    spare_give(&ref->client->shared.spare_refs, ref, SPARE_REFS_MAX);
 }
 
 uint64_t client_keep(struct hf_client *client)
 {
-    env_mutex_lock(&client->shared.mutex);
-    client->shared.handles++;
-    uint64_t number = ++client->shared.handles_ever;
-    env_mutex_unlock(&client->shared.mutex);
-    return number;
+    atomic_fetch_add(&client->handles, 1);
+    return atomic_fetch_add(&client->handles_ever, 1) + 1;
 }
 
 struct env *client_env(const struct hf_client *client)
@@ -328,10 +333,7 @@ void client_note_conflicts(struct hf_client *client, struct view key, unsigned c
 
 uint64_t client_next_id(struct hf_client *client)
 {
-    env_mutex_lock(&client->shared.mutex);
-    uint64_t id = ++client->shared.last_id;
-    env_mutex_unlock(&client->shared.mutex);
-    return id;
+    return atomic_fetch_add(&client->last_id, 1) + 1;
 }
 
 /* ---- Tables in use ------------------------------------------------------------------- */
@@ -356,23 +358,26 @@ static void table_ref_learn(void *argument, const void *body, const struct evide
 static struct table_ref *table_ref_new_locked(struct hf_client *client, struct view key)
 {
     void *old;
-    struct table_ref *ref = calloc(1, sizeof *ref);
+    struct table_ref *ref = spare_take(&client->shared.spare_refs, sizeof *ref);
     if (!ref)
         return NULL;
-    ref->client = client;
+    *ref = (struct table_ref){ .client = client };
     ref->space = space_of(client, key);
     ref->kind = table_kind_of(key);
     ref->in_index = !client->server && expiry_has(client, key);
     const struct doc_type *type = ref->space->of_shards ? &shard_doc_type : &table_doc_type;
     if (doc_new(client->store, &client->clock, key, type, ref->space, &ref->doc, NULL) !=
         HF_OK) {
-        free(ref);
+        table_ref_free_locked(ref);
         return NULL;
     }
     doc_observe(ref->doc, table_ref_learn, ref);
+    if (table_key_is_of_chunks(key))
+        doc_read_first(ref->doc);
     wait_queue_init(&ref->queue, client->env);
     if (!map_put(&client->shared.table_refs, doc_key(ref->doc), ref, &old)) {
-        table_ref_free(ref);
+        table_ref_release(ref);
+        table_ref_free_locked(ref);
         return NULL;
     }
     return ref;
@@ -439,8 +444,9 @@ void table_ref_drop(struct table_ref *ref)
         list_idle_locked(client, ref);
     while ((oldest = take_oldest_idle_locked(client))) {
         env_mutex_unlock(&client->shared.mutex);
-        table_ref_free(oldest);
+        table_ref_release(oldest);
         env_mutex_lock(&client->shared.mutex);
+        table_ref_free_locked(oldest);
     }
     env_mutex_unlock(&client->shared.mutex);
 }
@@ -475,9 +481,11 @@ void table_ref_await_ended(struct table_ref *ref)
 {
     struct hf_client *client = ref->client;
     env_mutex_lock(&client->shared.mutex);
-    struct mono_time until = client_deadline(client);
-    while (ref->ending > 0 && mono_before(client_now(client), until))
-        env_cond_wait_until(&client->shared.ended, &client->shared.mutex, until);
+    if (ref->ending > 0) {
+        struct mono_time until = client_deadline(client);
+        while (ref->ending > 0 && mono_before(client_now(client), until))
+            env_cond_wait_until(&client->shared.ended, &client->shared.mutex, until);
+    }
     env_mutex_unlock(&client->shared.mutex);
 }
 
@@ -492,12 +500,14 @@ static void client_free(struct hf_client *client)
         struct table_ref *ref = client->shared.idle;
         unlist_idle_locked(client, ref);
         map_take(&client->shared.table_refs, doc_key(ref->doc));
-        table_ref_free(ref);
+        table_ref_release(ref);
+        free(ref);
     }
     background_release(&client->background);
     fence_cache_release(&client->fences);
     check(client->shared.table_refs.count == 0); /* no handle is left, so none may be in use */
     map_release(&client->shared.table_refs);
+    spare_release(&client->shared.spare_refs);
     env_cond_release(&client->shared.ended);
     env_mutex_release(&client->shared.mutex);
     table_space_release(&client->space);
@@ -513,10 +523,7 @@ static void client_free(struct hf_client *client)
 
 void client_drop(struct hf_client *client)
 {
-    env_mutex_lock(&client->shared.mutex);
-    bool last = --client->shared.handles == 0;
-    env_mutex_unlock(&client->shared.mutex);
-    if (last)
+    if (atomic_fetch_sub(&client->handles, 1) == 1)
         client_free(client);
 }
 
@@ -557,9 +564,7 @@ void hf_client_close(struct hf_client *client)
     if (!client)
         return;
     background_finish(client);
-    env_mutex_lock(&client->shared.mutex);
-    bool left = client->shared.handles > 1;
-    env_mutex_unlock(&client->shared.mutex);
+    bool left = atomic_load(&client->handles) > 1;
     /* If the client does not own its store, the caller closes the store next, and a handle that is
      * left would use a closed store. */
     check(!left || client->handle);

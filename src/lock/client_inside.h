@@ -9,6 +9,7 @@
 #define LOCK_CLIENT_INSIDE_H
 
 #include "base/map.h"
+#include "base/spare.h"
 #include "lock/background.h"
 #include "lock/cleanup.h"
 #include "lock/client.h"
@@ -41,13 +42,13 @@ struct hf_client {
         struct map table_refs;              /* by the key of the table */
         struct table_ref *idle, *idle_last; /* least recently used first */
         size_t idle_count, idle_leases;
-        uint64_t last_id;
-        /* Locks and transactions not freed yet, plus one for the client until it is closed. */
-        size_t handles;
-        uint64_t handles_ever;
+        struct spare spare_refs;
         uint64_t cleared[SWEEP_MODES]; /* ended leases, by what caused them to be cleared */
         struct env_cond ended;         /* for table_ref_await_ended */
     } shared;
+    /* Locks and transactions not freed yet, plus one for the client until it is closed. */
+    atomic_size_t handles;
+    atomic_uint_fast64_t handles_ever, last_id;
     struct {
         atomic_uint_fast64_t count; /* operations that callers have begun */
         atomic_int_fast64_t last;   /* when the last one began, on the boot-time clock in us */

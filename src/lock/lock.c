@@ -409,8 +409,14 @@ static enum hf_status request_grant(struct hf_lock *lock, bool wait, struct mono
 static void draw_id(struct hf_lock *lock)
 {
     lock->waiter.number = client_next_id(lock->client);
-    snprintf(lock->id, sizeof lock->id, "%s-%" PRIu64, lock->client->session,
-             lock->waiter.number);
+    struct buffer id = { .data = lock->id,
+                         .capacity = sizeof lock->id,
+                         .max = sizeof lock->id - 1 };
+    buffer_append(&id, view_of(lock->client->session));
+    buffer_append_byte(&id, '-');
+    buffer_append_u64(&id, lock->waiter.number);
+    check(!id.failed);
+    lock->id[id.size] = '\0';
 }
 
 /* The deadline of one request by a caller that waits until `deadline`. */

@@ -4,6 +4,7 @@
  * table, the epoch is read only after the table's own placeholder is known to be in the store. */
 #include "lock/tables.h"
 
+#include "base/buffer.h"
 #include "base/layout.h"
 #include "base/mutant.h"
 #include "base/parse.h"
@@ -23,6 +24,20 @@ static int shard_key(struct view name, char ret_key[KEY_BYTES_MAX + 1])
     return snprintf(ret_key, KEY_BYTES_MAX + 1,
                     LAYOUT_INDEX_FOLDER "%.*s/" LAYOUT_SHARD_FOLDER "%.*s" LAYOUT_SHARD_LOCK,
                     VIEW_ARGS(index), VIEW_ARGS(shard));
+}
+
+/* The table of a name. It is needed for every request, so it is not printed by printf. */
+static int name_key(const char *ns, struct view name, char ret_key[KEY_BYTES_MAX + 1])
+{
+    struct buffer key = { .data = ret_key,
+                          .capacity = KEY_BYTES_MAX + 1,
+                          .max = KEY_BYTES_MAX };
+    buffer_append(&key, view_of(ns));
+    buffer_append(&key, VIEW(LAYOUT_META_FOLDER));
+    buffer_append(&key, name);
+    buffer_append(&key, VIEW(".json"));
+    ret_key[key.size] = '\0';
+    return key.failed ? KEY_BYTES_MAX + 1 : (int)key.size;
 }
 
 enum hf_status namespace_check(struct view ns, struct hf_error *error)
@@ -49,10 +64,7 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
     uint32_t page;
     int size = 0;
     switch (scope->kind) {
-    case SCOPE_NAMED:
-        size = snprintf(ret_key, room, "%s" LAYOUT_META_FOLDER "%.*s.json", space->ns,
-                        VIEW_ARGS(scope->name));
-        break;
+    case SCOPE_NAMED: size = name_key(space->ns, scope->name, ret_key); break;
     case SCOPE_PATH:
     case SCOPE_TREE:
         if (space->placement.pages == 0) {
