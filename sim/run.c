@@ -10,12 +10,31 @@
 #include <stdlib.h>
 
 const struct workload *const workloads[] = {
-    &workload_counter,   &workload_race,   &workload_doc,     &workload_locks,
-    &workload_ranges,    &workload_claims, &workload_pages,   &workload_epochs,
-    &workload_fenced,    &workload_elect,  &workload_compact, &workload_index,
-    &workload_plain,     &workload_drop,   &workload_bank,    &workload_sweep,
-    &workload_steps,     &workload_serve,  &workload_crowd,   &workload_handover,
-    &workload_newcomers, &workload_outage, &workload_scale,   NULL,
+    &workload_counter,
+    &workload_race,
+    &workload_doc,
+    &workload_locks,
+    &workload_ranges,
+    &workload_claims,
+    &workload_pages,
+    &workload_epochs,
+    &workload_fenced,
+    &workload_elect,
+    &workload_compact,
+    &workload_index,
+    &workload_plain,
+    &workload_drop,
+    &workload_bank,
+    &workload_sweep,
+    &workload_steps,
+    &workload_serve,
+    &workload_crowd,
+    &workload_handover,
+    &workload_newcomers,
+    &workload_outage,
+    &workload_scale,
+    &workload_upgrade,
+    NULL,
 };
 
 const struct workload *workload_find(struct view name)

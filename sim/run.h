@@ -92,6 +92,7 @@ extern const struct workload workload_scale;
 extern const struct workload workload_serve;
 extern const struct workload workload_steps;
 extern const struct workload workload_sweep;
+extern const struct workload workload_upgrade;
 
 /* All workloads; NULL-terminated. */
 extern const struct workload *const workloads[];

@@ -66,8 +66,8 @@ static void open_server(struct server *server, struct place *place)
 static void turn(struct server *server)
 {
     calls_flush(&server->calls, env_now(env_real()));
-    struct mono_time until = mono_earlier(core_wake_at(server->calls.core),
-                                          mono_add(env_now(env_real()), SPAN_S(1)));
+    struct mono_time until =
+        mono_earlier(calls_wake_at(&server->calls), mono_add(env_now(env_real()), SPAN_S(1)));
     env_mutex_lock(&server->mutex);
     while (!server->signalled && mono_before(env_now(env_real()), until))
         env_cond_wait_until(&server->changed, &server->mutex, until);

@@ -335,6 +335,8 @@ static void many_threads_lose_nothing_without_saying_so(void **state)
 
 /* ---- Timelines ----------------------------------------------------------------------- */
 
+static const unsigned char timelines_key[SIPHASH_KEY_BYTES] = "sixteen letters";
+
 static void note_lease(struct timelines *timelines, const char *resource, uint64_t token,
                        int64_t at_ms, const char *owner)
 {
@@ -349,7 +351,7 @@ static void note_lease(struct timelines *timelines, const char *resource, uint64
 static void timelines_are_bounded_and_say_what_is_missing(void **state)
 {
     (void)state;
-    struct timelines *timelines = timelines_new(1000);
+    struct timelines *timelines = timelines_new(1000, timelines_key);
     char owner[1001] = "", resource[32];
     memset(owner, 'o', sizeof owner - 1);
     for (int i = 0; i < 20000; i++) {
@@ -370,7 +372,7 @@ static void timelines_are_bounded_and_say_what_is_missing(void **state)
 static void only_a_grant_begins_a_timeline(void **state)
 {
     (void)state;
-    struct timelines *timelines = timelines_new(1000);
+    struct timelines *timelines = timelines_new(1000, timelines_key);
     struct timeline_hold ended = { .token = 1,
                                    .end = TIMELINE_RELEASE,
                                    .ended = { 2000, TIMELINE_EXACT } };
@@ -388,7 +390,7 @@ static void without_memory_a_timeline_is_forgotten_whole(void **state)
 {
     (void)state;
     for (long n = 0;; n++) {
-        struct timelines *timelines = timelines_new(1000);
+        struct timelines *timelines = timelines_new(1000, timelines_key);
         note_lease(timelines, "default/named:x", 1, 1500, "ada");
         alloc_fail_after(n);
         note_lease(timelines, "default/named:x", 2, 1600, "bob");

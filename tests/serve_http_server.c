@@ -43,7 +43,7 @@ static void answer(struct http_request *request, int status, struct view body)
 static struct view parameter(const struct http_request *request, const char *name)
 {
     struct view value = VIEW("");
-    http_request_parameter(request, name, &value);
+    http_request_parameter(request, view_of(name), &value);
     return value;
 }
 

@@ -168,10 +168,12 @@ class Watch(threading.Thread):
             self.samples.append((process.memory(), process.descriptors(), process.threads()))
 
     def halves(self):
-        """The largest figures of the second and of the last quarter."""
+        """The largest figures of the second and of the last quarter; of the threads of the last one the
+        fewest, because some come and go with the load."""
         quarter = len(self.samples) // 4
         parts = self.samples[quarter:2 * quarter], self.samples[-quarter:]
-        return [[max(figures) for figures in zip(*part)] for part in parts]
+        early, late = [[max(figures) for figures in zip(*part)] for part in parts]
+        return early, [*late[:2], min(threads for _, _, threads in parts[1])]
 
 
 def under_load(site, options):

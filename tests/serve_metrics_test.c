@@ -127,6 +127,29 @@ static void sweeps_are_added_up(void **state)
     metrics_free(metrics);
 }
 
+static void scrubs_are_added_up(void **state)
+{
+    (void)state;
+    struct metrics *metrics = metrics_new(env_real());
+    struct buffer page = BUFFER_INIT(1024 * 1024);
+    struct hf_store_scrub_report slice = HF_STORE_SCRUB_REPORT;
+    slice.objects = 7;
+    slice.bytes_read = 4096;
+    slice.damaged = slice.missing = 1;
+    metrics_scrub(metrics, &slice, /* whole */ false);
+    slice.complete = true;
+    metrics_scrub(metrics, &slice, /* whole */ true);
+    const char *text = page_of(metrics, /* open */ false, &page);
+    assert_line(text, "holdfast_scrub_runs_total 2");
+    assert_line(text, "holdfast_scrub_rounds_total 1");
+    assert_line(text, "holdfast_scrub_failures_total 1");
+    assert_line(text, "holdfast_scrub_objects_total 14");
+    assert_line(text, "holdfast_scrub_bytes_total 8192");
+    assert_line(text, "holdfast_scrub_findings_total 4");
+    buffer_release(&page);
+    metrics_free(metrics);
+}
+
 static void figures_that_are_not_known_are_not_shown(void **state)
 {
     (void)state;
@@ -224,6 +247,7 @@ int main(void)
         cmocka_unit_test(more_routes_than_there_is_room_for_are_counted_together),
         cmocka_unit_test(what_clients_send_never_becomes_a_label),
         cmocka_unit_test(sweeps_are_added_up),
+        cmocka_unit_test(scrubs_are_added_up),
         cmocka_unit_test(figures_that_are_not_known_are_not_shown),
         cmocka_unit_test(openmetrics_names_counters_without_total_and_has_an_end),
         cmocka_unit_test(the_accept_header_decides_the_format),

@@ -157,9 +157,23 @@ def sweeping_can_be_switched_off(site):
     server.stop()
 
 
+def scrubs_when_asked(site):
+    server = Server(site, "scrub", *GRACE, "--scrub=65536")
+    server.bucket.must("acquire", "lock", "--ttl", "1h")
+    text = server.bucket.must("store", "get", "default/meta/lock.json").replace(b"named:lock", b"named:lick")
+    server.bucket.must("store", "put", "--force", "-q", "default/meta/lost.json", "-", stdin=text)
+    server.start()
+    tell(until(lambda: (server.metric("holdfast_scrub_rounds_total") or 0) >= 1), "an idle server scrubs the store")
+    tell(server.metric("holdfast_scrub_findings_total") >= 1 and server.metric("holdfast_scrub_objects_total") > 1,
+         "the metrics show what was found")
+    tell(server.bucket.must("store", "get", ".holdfast/sweep/.scrub.json").startswith(b'{"format":"holdfast.sweep/1"'),
+         "the position is in the store")
+    tell(server.stop(), "a server that scrubs ends in time")
+
+
 def wrong_options(site):
     for option, word in (("--idle-grace-ms=1", "idle"), ("--max-ops=0", "ops"), ("--elect=A B", "group name"),
-                         ("--max-runtime-ms=x", "x")):
+                         ("--max-runtime-ms=x", "x"), ("--scrub=x", "x")):
         server = Server(site, "wrong")
         try:
             server.start(option)
@@ -211,7 +225,7 @@ def merges_and_compiles(site):
 
 def story(site):
     for part in (sweeps_when_idle, requests_delay_a_sweep, a_request_stops_a_sweep, a_sweep_is_limited,
-                 sweeping_can_be_switched_off, wrong_options, merges_and_compiles):
+                 scrubs_when_asked, sweeping_can_be_switched_off, wrong_options, merges_and_compiles):
         part(site)
 
 

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 PROGRAM = os.environ.get("HOLDFAST_SERVE", "")
 
@@ -62,11 +61,3 @@ class Server:
         if self.process and self.process.poll() is None:
             self.resume()
             self.kill()
-
-
-def until(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"in vain: {what}")
-        time.sleep(0.02)

@@ -18,7 +18,8 @@ RUNS = [(workload, nodes, 50, seed)
         for workload in ("counter", "race") for nodes in (3, 5) for seed in (1, 42, 2026)]
 RUNS += [(workload, 4, 20, seed)
          for workload in ("doc", "locks", "ranges", "epochs", "fenced", "elect", "compact", "index",
-                          "plain", "drop", "bank", "sweep", "pages", "steps", "claims", "serve")
+                          "plain", "drop", "bank", "sweep", "pages", "steps", "claims", "serve",
+                          "upgrade")
          for seed in (1, 7)]
 # Plans that few seeds have: an existing namespace, tables purged at once, readers and sweepers that
 # look on, another program that goes back.

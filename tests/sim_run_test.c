@@ -48,8 +48,9 @@ static void one_seed_is_one_history(void **state)
     (void)state;
     for (size_t i = 0; workloads[i]; i++) {
         struct run_result last = { 0 };
-        /* They are long: under a sanitizer they have one run, of their own. */
-        uint64_t rounds = !workloads[i]->counts_requests ? SEED_ROUNDS(20) : SANITIZED ? 0 : 2;
+        /* Those that count requests are long: under a sanitizer they have one run, of their own. */
+        bool is_long = workloads[i]->counts_requests;
+        uint64_t rounds = SANITIZED ? (is_long ? 0 : 2) : is_long ? 2 : 20;
         for (uint64_t seed = 1; seed <= rounds; seed++) {
             struct run_result first = run_of(workloads[i], seed);
             struct run_result second = run_of(workloads[i], seed);
@@ -103,14 +104,15 @@ static void judges_notice_a_broken_store(void **state)
             /* Most operations on an index write names of their own, which nobody can meet at. */
             if (workloads[i] == &workload_index || workloads[i] == &workload_drop)
                 options.operations *= 4;
-            if (workloads[i] == &workload_drop)
+            if (workloads[i] == &workload_drop || workloads[i] == &workload_upgrade)
                 options.nodes = 16;
             noticed += !result_of(&options).ok;
         }
         /* Nodes that drop an index rest for most of the time, and seldom meet. A server may be the
-         * only one. */
+         * only one. Sessions that upgrade a bucket rest for seconds between two of them. */
         bool seldom = workloads[i] == &workload_drop || workloads[i] == &workload_serve;
-        if (noticed < (seldom ? SEED_ROUNDS(20) / 2 : SEED_ROUNDS(20)))
+        bool rarely = workloads[i] == &workload_upgrade;
+        if (noticed < SEED_ROUNDS(20) / (rarely ? 4 : seldom ? 2 : 1))
             fail_msg("%s: noticed in %u runs", workloads[i]->name, noticed);
     }
 }
@@ -238,7 +240,7 @@ static void crash_at_each_call(const struct workload *workload, uint64_t seed)
     options.crash_at.request = UINT64_MAX;
     uint64_t requests = run_well(&options).requests_in_chaos;
     assert_true(requests > 5);
-    for (uint64_t i = 0; i < 2 * requests; i += SANITIZED ? 5 : 1) {
+    for (uint64_t i = 0; i < 2 * requests; i += SANITIZED ? 9 : 1) {
         options.crash_at = (struct crash_at){ .request = 1 + i / 2, .answered = i % 2 == 1 };
         struct run_result result = run_well(&options);
         enum fault fault = i % 2 == 1 ? CHAOS_CRASH_ANSWERED : CHAOS_CRASH_LEFT;

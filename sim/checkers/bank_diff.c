@@ -353,6 +353,9 @@ static void look_up(struct bank_checker *checker, const struct banked_key *key,
     }
     if (!published && !operation->staged)
         operation->staged_since = checker->changes;
+    if (published && operation->version > 0 && operation->version != version->number)
+        BANK_FAIL(checker, "%s holds operation %" PRIu64 " a second time", key->name,
+                  operation->number);
     *(published ? &operation->published : &operation->staged) = true;
     if (published)
         operation->version = version->number;

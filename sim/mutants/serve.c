@@ -31,3 +31,16 @@ void mutant_acknowledges_unsure_renewal(enum hf_status *status, struct mono_time
     *status = HF_OK;
     *valid_until = mono_add(now, SPAN_S(2));
 }
+
+void mutant_releases_txn_key(struct hf_key *key)
+{
+    if (!RULE(TXN_KEYS_ARE_DETACHED) && key)
+        hf_lock_release(hf_key_lock(key), NULL);
+}
+
+void mutant_answers_as_asked(enum hf_status *status)
+{
+    if ((!RULE(DECISION_IS_THE_RECORD) && *status == HF_MISMATCH) ||
+        (!RULE(DECISION_AFTER_ITS_WRITE) && *status == HF_UNSURE))
+        *status = HF_OK;
+}

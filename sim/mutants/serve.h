@@ -23,4 +23,13 @@ void mutant_counts_from_answer(struct hf_lock *lock, int64_t *left_ms);
 void mutant_acknowledges_unsure_renewal(enum hf_status *status, struct mono_time now,
                                         struct mono_time *valid_until);
 
+struct hf_key;
+
+/* TXN_KEYS_ARE_DETACHED: releases the key, which was acquired for a transaction; NULL: none was. */
+void mutant_releases_txn_key(struct hf_key *key);
+
+/* DECISION_IS_THE_RECORD: tells a client that asks too late that its decision stands.
+ * DECISION_AFTER_ITS_WRITE: tells it the same if the write got no reply. */
+void mutant_answers_as_asked(enum hf_status *status);
+
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crowd.c: many clients change one document at the same time, without any fault. Some seeds let
- * each client continue at once; in others it does something else between two changes. The run
- * fails if
+ * each client continue at once; in others it does something else between two changes. In still
+ * others, the same event makes all clients look at the document, and each changes it when its turn
+ * comes, as the workers of compaction do that have found the same group. The run fails if
  *
  *   - the clients need more puts for each change than the limits below;
  *   - together they write less than half as often as one client alone could;
@@ -34,11 +35,16 @@
 #define PUTS_IDLE_FEW  113
 #define PUTS_IDLE_MANY 120
 
+/* Events, and the turns of the clients after each. */
+#define EVENT_EVERY SPAN_S(1)
+#define TURN_EVERY  SPAN_MS(8)
+
 struct crowd_run {
     struct run *run;
     struct clients all;
     size_t clients;
     struct span idle; /* between two changes of a client, on average */
+    bool takes_turns; /* after an event */
     uint64_t puts, gets, changes;
     uint64_t changes_of[CLIENTS_MAX];
 };
@@ -56,6 +62,25 @@ static void count_request(void *argument, const struct observation *seen)
     crowd->gets += seen->kind == CALL_GET && counts(crowd);
 }
 
+static void look(void *argument, const void *body, const struct evidence *evidence)
+{
+    (void)argument, (void)body, (void)evidence;
+}
+
+/* Looks at the document when the next event happens, and then waits until it is its turn. */
+static void wait_for_turn(const struct one_client *self, struct tally_client *client)
+{
+    struct env *env = node_env(self->node);
+    struct world *world = ((struct crowd_run *)self->state)->run->world;
+    struct mono_time deadline = mono_add(env_now(env), PATIENCE);
+    struct hf_error error;
+    env_sleep(env, SPAN_US(EVENT_EVERY.us - world_now_us(world) % EVENT_EVERY.us));
+    enum hf_status status = doc_look(client->doc, deadline, look, NULL, &error);
+    if (status != HF_OK && status != HF_NOT_FOUND) /* nobody has changed it yet */
+        world_fail(world, "client %zu could not look: %s", self->index, error.why);
+    env_sleep(env, SPAN_US((int64_t)self->index * TURN_EVERY.us));
+}
+
 static void make_changes(void *argument)
 {
     const struct one_client *self = argument;
@@ -64,8 +89,12 @@ static void make_changes(void *argument)
     struct tally_client client;
     tally_open(&client, crowd->run->net, self->node, self->index + 1, VIEW("table"),
                (struct observer){ count_request, crowd });
+    if (crowd->takes_turns)
+        doc_read_first(client.doc);
     while (world_now_us(crowd->run->world) < RUN_TIME.us) {
         run_count_operation(crowd->run);
+        if (crowd->takes_turns)
+            wait_for_turn(self, &client);
         enum hf_status status = tally_change(&client, PATIENCE);
         if (status != HF_OK)
             world_fail(crowd->run->world, "a change of client %zu failed: %s", self->index,
@@ -80,7 +109,7 @@ static void make_changes(void *argument)
 
 static uint64_t puts_allowed(const struct crowd_run *crowd)
 {
-    if (crowd->idle.us > 0)
+    if (crowd->idle.us > 0 || crowd->takes_turns)
         return crowd->clients <= FEW ? PUTS_IDLE_FEW : PUTS_IDLE_MANY;
     return crowd->clients <= SMALL_CROWD ? PUTS_SMALL : PUTS_LARGE;
 }
@@ -100,7 +129,7 @@ static void check_crowd(struct run *run, void *state)
                    "%zu clients needed %" PRIu64 " puts for each 100 changes, at most %" PRIu64
                    " are allowed",
                    crowd->clients, puts, puts_allowed(crowd));
-    if (crowd->idle.us == 0 && crowd->changes < alone / 2)
+    if (crowd->idle.us == 0 && !crowd->takes_turns && crowd->changes < alone / 2)
         world_fail(run->world,
                    "%zu clients made only %" PRIu64 " changes, and one alone makes %" PRIu64,
                    crowd->clients, crowd->changes, alone);
@@ -128,7 +157,9 @@ static void *start_crowd(struct run *run)
     crowd->run = run;
     crowd->clients = sizes[prng_below(&prng, sizeof sizes / sizeof *sizes)];
     /* A client that is idle most of the time, so that the document is not busy. */
-    if (prng_below(&prng, 3) == 0)
+    uint64_t kind = prng_below(&prng, 4);
+    crowd->takes_turns = kind == 1;
+    if (kind == 0)
         crowd->idle = SPAN_US((int64_t)crowd->clients * 10 * (DELAY_MIN.us + DELAY_MAX.us));
     crowd->all = (struct clients){ run, crowd->clients, make_changes, crowd };
     clients_boot(&crowd->all);

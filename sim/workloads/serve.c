@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.c: servers grant leases to clients that come and go, while faults happen. serve_checker.c
- * lists what must be true. serve_node.c is a server, serve_client.c has the clients. */
+/* serve.c: servers grant leases to clients that come and go, while faults happen. In half of the
+ * seeds some clients also move money between keys in transactions. serve_checker.c and
+ * serve_txn_checker.c list what must be true. serve_node.c is a server, serve_client.c and
+ * serve_teller.c have the clients. */
 #include "base/check.h"
 #include "sim/workloads/serve_work.h"
 
@@ -8,6 +10,14 @@
 
 /* Requests of one operation, with its retries and the uses of the lease. */
 #define EXCHANGES_EACH 64
+
+/* Of a teller, whose operation is a transaction on up to three keys. */
+#define EXCHANGES_TELLER 192
+
+#define TXNS_MAX 4096
+
+/* The late bound of clients (D), in which no record is purged. */
+#define LATE_BOUND SPAN_S(86400)
 
 /* The longest fault. */
 #define FAULT_MAX SPAN_S(60)
@@ -27,6 +37,11 @@ static struct serve_plan draw_plan(const struct run *run)
     plan.delay = SPAN_US(1000 << prng_below(&prng, 6));
     plan.hang_up_every = 2 + (unsigned)prng_below(&prng, 6);
     plan.lose_every = 4 + (unsigned)prng_below(&prng, 12);
+    struct prng more = world_stream(run->world, STREAM_WORKLOAD + 9);
+    bool has_tellers = prng_below(&more, 2) == 0;
+    unsigned tellers = 1 + (unsigned)prng_below(&more, SERVE_TELLERS_MAX);
+    plan.tellers = has_tellers ? tellers : 0;
+    plan.clients += plan.tellers;
     return plan;
 }
 
@@ -45,11 +60,21 @@ static void *start_serve(struct run *run)
     check(work);
     work->run = run;
     work->plan = draw_plan(run);
-    uint64_t each = run->options->operations / work->plan.clients + 1;
-    work->exchange_max = (size_t)(work->plan.clients * (each + 8) * EXCHANGES_EACH);
+    unsigned lockers = work->plan.clients - work->plan.tellers;
+    uint64_t each = run->options->operations / lockers + 1;
+    work->exchange_max =
+        (size_t)((lockers * EXCHANGES_EACH + work->plan.tellers * EXCHANGES_TELLER) *
+                 (each + 8));
     work->exchanges = calloc(work->exchange_max, sizeof *work->exchanges);
     check(work->exchanges);
+    work->txns = calloc(TXNS_MAX, sizeof *work->txns);
+    check(work->txns);
     work->checker = serve_checker_new(work);
+    struct bank_checker_options money = { .keys = serve_keys + SERVE_LEASE_KEYS,
+                                          .key_count = SERVE_MONEY_KEYS,
+                                          .pairs = 1,
+                                          .late_bound = LATE_BOUND };
+    work->bank = bank_checker_new(run, &money);
     for (unsigned i = 1; i <= work->plan.nodes; i++) {
         struct serve_node *server = &work->nodes[i];
         server->work = work;
@@ -63,6 +88,7 @@ static void *start_serve(struct run *run)
         client->work = work;
         client->number = i + 1;
         client->left = each;
+        client->is_teller = i >= lockers;
         client->prng = world_stream(run->world, STREAM_WORKLOAD + 10 + i);
         serve_client_start(client);
     }
@@ -88,13 +114,15 @@ static void free_serve(void *state)
     for (unsigned i = 0; i < work->plan.clients; i++)
         world_cancel_timer(world, &work->clients[i].timer);
     serve_checker_free(work->checker);
+    bank_checker_free(work->bank);
+    free(work->txns);
     free(work->exchanges);
     free(work);
 }
 
 const struct workload workload_serve = {
     .name = "serve",
-    .about = "servers grant leases to clients that hang up, retry and come back",
+    .about = "servers grant leases to clients that hang up, retry and come back; transactions",
     .tune = tune_serve,
     .start = start_serve,
     .check_at_end = check_serve,

@@ -26,25 +26,25 @@
 /* Of all times that a server reports, because the clocks of machines drift. */
 #define DRIFT_PPM 1000
 
-static uint64_t draw_below(struct serve_client *client, uint64_t bound)
+uint64_t serve_below(struct serve_client *client, uint64_t bound)
 {
     return prng_below(&client->prng, bound);
 }
 
-static bool one_in(struct serve_client *client, uint64_t count)
+bool serve_one_in(struct serve_client *client, uint64_t count)
 {
-    return draw_below(client, count) == 0;
+    return serve_below(client, count) == 0;
 }
 
 static int64_t draw_delay(struct serve_client *client)
 {
     uint64_t most = (uint64_t)client->work->plan.delay.us;
-    return 50 + (int64_t)draw_below(client, most);
+    return 50 + (int64_t)serve_below(client, most);
 }
 
 static void take_turn(void *argument);
 
-static void turn_after(struct serve_client *client, int64_t us)
+void serve_turn_after(struct serve_client *client, int64_t us)
 {
     world_set_timer(client->work->run->world, &client->timer, serve_now(client->work) + us,
                     take_turn, client);
@@ -62,7 +62,7 @@ static void arrive(void *argument)
         serve_break(exchange);
 }
 
-static struct exchange *new_exchange(struct serve_client *client, enum exchange_kind kind)
+struct exchange *serve_new_exchange(struct serve_client *client, enum exchange_kind kind)
 {
     struct serve_work *work = client->work;
     check(work->exchange_count < work->exchange_max);
@@ -71,13 +71,13 @@ static struct exchange *new_exchange(struct serve_client *client, enum exchange_
     exchange->content = exchange->number;
     exchange->client = client;
     exchange->kind = kind;
-    exchange->node = 1 + (unsigned)draw_below(client, work->plan.nodes);
+    exchange->node = 1 + (unsigned)serve_below(client, work->plan.nodes);
     exchange->key = client->key;
     exchange->ttl_ms = 30000;
     return exchange;
 }
 
-static void send_exchange(struct exchange *exchange)
+void serve_send(struct exchange *exchange)
 {
     struct serve_client *client = exchange->client;
     struct serve_work *work = client->work;
@@ -92,10 +92,10 @@ static void send_exchange(struct exchange *exchange)
     world_set_timer(work->run->world, &exchange->arrival, exchange->sent_us + delay, arrive,
                     exchange);
     bool hangs_up =
-        exchange->kind == EXCHANGE_ACQUIRE && one_in(client, work->plan.hang_up_every);
+        exchange->kind == EXCHANGE_ACQUIRE && serve_one_in(client, work->plan.hang_up_every);
     int64_t patience = PATIENCE.us + exchange->limit_us;
-    int64_t early = 1000 + (int64_t)draw_below(client, 3000000);
-    turn_after(client, hangs_up ? early : patience);
+    int64_t early = 1000 + (int64_t)serve_below(client, 3000000);
+    serve_turn_after(client, hangs_up ? early : patience);
 }
 
 /* ---- Hanging up ---------------------------------------------------------------------- */
@@ -136,10 +136,19 @@ void serve_break(struct exchange *exchange)
     exchange->hung_up = true;
     exchange->broken_us = serve_now(client->work);
     if (client->current == exchange) /* its client notices that */
-        turn_after(client, draw_delay(client));
+        serve_turn_after(client, draw_delay(client));
 }
 
 /* ---- Replies ------------------------------------------------------------------------- */
+
+int64_t serve_relied_until(const struct exchange *exchange)
+{
+    int64_t waited = exchange->answered_us - exchange->arrived_us;
+    int64_t base =
+        exchange->kind == EXCHANGE_ACQUIRE ? exchange->sent_us + waited : exchange->sent_us;
+    int64_t drift = (waited + exchange->left_us) * DRIFT_PPM / 1000000 + 1000;
+    return base + exchange->left_us - drift;
+}
 
 static void reply_arrives(void *argument)
 {
@@ -149,12 +158,12 @@ static void reply_arrives(void *argument)
         return;
     client->current = NULL;
     client->retries = 0;
+    if (client->is_teller) {
+        serve_teller_told(client, exchange);
+        return;
+    }
     serve_checker_told(client->work->checker, exchange);
-    int64_t waited = exchange->answered_us - exchange->arrived_us;
-    int64_t base =
-        exchange->kind == EXCHANGE_ACQUIRE ? exchange->sent_us + waited : exchange->sent_us;
-    int64_t drift = (waited + exchange->left_us) * DRIFT_PPM / 1000000 + 1000;
-    int64_t until = base + exchange->left_us - drift;
+    int64_t until = serve_relied_until(exchange);
     bool ok = exchange->result.status == HF_OK;
     if (exchange->kind == EXCHANGE_ACQUIRE && ok) {
         client->state = CLIENT_HOLDING;
@@ -164,7 +173,7 @@ static void reply_arrives(void *argument)
         memcpy(client->lease_id, exchange->result.lease_id, sizeof client->lease_id);
         client->until_us = until;
         client->ending = false;
-        client->uses = draw_below(client, 4);
+        client->uses = serve_below(client, 4);
         serve_checker_relies(client->work->checker, client);
     } else if (exchange->kind == EXCHANGE_ACQUIRE) {
         client->state = CLIENT_IDLE;
@@ -173,7 +182,7 @@ static void reply_arrives(void *argument)
     } else if (exchange->kind == EXCHANGE_RELEASE) {
         client->state = CLIENT_IDLE;
     }
-    turn_after(client, 1000 + (int64_t)draw_below(client, 500000));
+    serve_turn_after(client, 1000 + (int64_t)serve_below(client, 500000));
 }
 
 void serve_reply(struct exchange *exchange)
@@ -182,8 +191,8 @@ void serve_reply(struct exchange *exchange)
     struct serve_work *work = client->work;
     if (client->current != exchange) /* its client has left */
         return;
-    if (one_in(client, work->plan.lose_every)) { /* the connection breaks just then */
-        turn_after(client, draw_delay(client));
+    if (serve_one_in(client, work->plan.lose_every)) { /* the connection breaks just then */
+        serve_turn_after(client, draw_delay(client));
         return;
     }
     world_set_timer(work->run->world, &exchange->reply, serve_now(work) + draw_delay(client),
@@ -195,36 +204,45 @@ void serve_reply(struct exchange *exchange)
 static void acquire_key(struct serve_client *client)
 {
     struct serve_work *work = client->work;
-    client->key = (size_t)draw_below(client, SERVE_KEYS);
-    struct exchange *exchange = new_exchange(client, EXCHANGE_ACQUIRE);
-    exchange->waits = !one_in(client, 4);
-    exchange->ttl_ms = TTL_MS_MIN + (int64_t)draw_below(client, 6000);
-    if (exchange->waits && !one_in(client, 3))
-        exchange->limit_us = 200000 + (int64_t)draw_below(client, 8000000);
+    if (client->is_teller) {
+        serve_teller_start(client);
+        return;
+    }
+    client->key = (size_t)serve_below(client, SERVE_LEASE_KEYS);
+    struct exchange *exchange = serve_new_exchange(client, EXCHANGE_ACQUIRE);
+    exchange->waits = !serve_one_in(client, 4);
+    exchange->ttl_ms = TTL_MS_MIN + (int64_t)serve_below(client, 6000);
+    if (exchange->waits && !serve_one_in(client, 3))
+        exchange->limit_us = 200000 + (int64_t)serve_below(client, 8000000);
     bool again =
-        one_in(client, 12) && work->ids > 0; /* an id that was used for something else */
-    if (!one_in(client, 4))
+        serve_one_in(client, 12) && work->ids > 0; /* an id that was used for something else */
+    if (!serve_one_in(client, 4))
         exchange->id = again ? work->ids : ++work->ids;
     client->state = CLIENT_ASKING;
     run_count_operation(work->run);
-    send_exchange(exchange);
+    serve_send(exchange);
 }
 
 /* The same request again, after its connection broke, or because its client no longer wants to
  * wait. */
-static void retry(struct serve_client *client, const struct exchange *earlier)
+void serve_retry(struct serve_client *client, const struct exchange *earlier)
 {
-    struct exchange *exchange = new_exchange(client, earlier->kind);
+    struct exchange *exchange = serve_new_exchange(client, earlier->kind);
     exchange->key = earlier->key;
-    exchange->waits = earlier->waits && !one_in(client, 4);
+    exchange->waits = earlier->waits && !serve_one_in(client, 4);
     exchange->limit_us = exchange->waits ? earlier->limit_us : 0;
     exchange->ttl_ms = earlier->ttl_ms;
     exchange->id = earlier->id;
     exchange->content = earlier->content;
     memcpy(exchange->lease_id, earlier->lease_id, sizeof exchange->lease_id);
-    if (!one_in(client, 3))
+    memcpy(exchange->txn, earlier->txn, sizeof exchange->txn);
+    exchange->rolls_back = earlier->rolls_back;
+    exchange->operation = earlier->operation;
+    exchange->balance = earlier->balance;
+    exchange->only = earlier->only;
+    if (!serve_one_in(client, 3) || earlier->only > 0)
         exchange->node = earlier->node;
-    send_exchange(exchange);
+    serve_send(exchange);
 }
 
 static void use_lease(struct serve_client *client)
@@ -232,20 +250,20 @@ static void use_lease(struct serve_client *client)
     enum exchange_kind kind = EXCHANGE_RELEASE;
     if (client->uses > 0) {
         client->uses--;
-        kind = one_in(client, 2) ? EXCHANGE_KEEPALIVE : EXCHANGE_UPDATE;
-    } else if (one_in(client, 6)) { /* the lease expires */
+        kind = serve_one_in(client, 2) ? EXCHANGE_KEEPALIVE : EXCHANGE_UPDATE;
+    } else if (serve_one_in(client, 6)) { /* the lease expires */
         client->state = CLIENT_IDLE;
-        turn_after(client, 1000 + (int64_t)draw_below(client, 4000000));
+        serve_turn_after(client, 1000 + (int64_t)serve_below(client, 4000000));
         return;
     }
     if (kind == EXCHANGE_RELEASE)
         client->ending = true;
     /* A lease on which it no longer relies is used all the same: the server must refuse it. */
-    struct exchange *exchange = new_exchange(client, kind);
+    struct exchange *exchange = serve_new_exchange(client, kind);
     memcpy(exchange->lease_id, client->lease_id, sizeof exchange->lease_id);
-    if (kind != EXCHANGE_KEEPALIVE && one_in(client, 2))
+    if (kind != EXCHANGE_KEEPALIVE && serve_one_in(client, 2))
         exchange->id = ++client->work->ids;
-    send_exchange(exchange);
+    serve_send(exchange);
 }
 
 static void end_client(struct serve_client *client)
@@ -267,7 +285,8 @@ static void start_operation(struct serve_client *client)
         client->left--;
         acquire_key(client);
     } else if (!in_calm) {
-        turn_after(client, calm_us - serve_now(work) + (int64_t)draw_below(client, 500000));
+        serve_turn_after(client,
+                         calm_us - serve_now(work) + (int64_t)serve_below(client, 500000));
     } else if (client->calm > 0) {
         client->calm--;
         acquire_key(client);
@@ -283,16 +302,20 @@ static void take_broken(struct serve_client *client, struct exchange *exchange)
     if (exchange->state != EXCHANGE_BROKEN && exchange->state != EXCHANGE_ANSWERED)
         hang_up(exchange);
     client->current = NULL;
-    bool goes_on = client->retries < RETRIES_MAX && !one_in(client, 3);
+    bool goes_on = client->retries < RETRIES_MAX && !serve_one_in(client, 3);
+    if (client->is_teller)
+        goes_on = serve_teller_may_retry(client, exchange) && goes_on;
     if (goes_on) {
         client->retries++;
-        retry(client, exchange);
+        serve_retry(client, exchange);
         return;
     }
     client->retries = 0;
-    if (exchange->kind == EXCHANGE_ACQUIRE || exchange->kind == EXCHANGE_RELEASE)
+    if (client->is_teller)
+        serve_teller_gives_up(client, exchange);
+    else if (exchange->kind == EXCHANGE_ACQUIRE || exchange->kind == EXCHANGE_RELEASE)
         client->state = CLIENT_IDLE;
-    turn_after(client, 1000 + (int64_t)draw_below(client, 1000000));
+    serve_turn_after(client, 1000 + (int64_t)serve_below(client, 1000000));
 }
 
 static void take_turn(void *argument)
@@ -302,11 +325,13 @@ static void take_turn(void *argument)
         take_broken(client, client->current);
     } else if (client->state == CLIENT_HOLDING) {
         use_lease(client);
-    } else if (one_in(client, 2)) {
+    } else if (client->state == CLIENT_DEALING) {
+        serve_teller_go_on(client);
+    } else if (serve_one_in(client, 2)) {
         struct span most = serve_is_calm(client->work) ? THINKS_IN_CALM : THINKS;
         world_set_timer(client->work->run->world, &client->timer,
                         serve_now(client->work) + 1 +
-                            (int64_t)draw_below(client, (uint64_t)most.us),
+                            (int64_t)serve_below(client, (uint64_t)most.us),
                         take_turn, client);
     } else {
         start_operation(client);
@@ -317,5 +342,5 @@ void serve_client_start(struct serve_client *client)
 {
     client->calm = CALM_OPS;
     client->state = CLIENT_IDLE;
-    turn_after(client, (int64_t)draw_below(client, 2000000));
+    serve_turn_after(client, (int64_t)serve_below(client, 2000000));
 }

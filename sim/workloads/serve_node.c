@@ -5,10 +5,12 @@
 #include "base/check.h"
 #include "lock/client_inside.h"
 #include "serve/calls/lease_order.h"
+#include "serve/calls/txn_call.h"
 #include "sim/workloads/serve_work.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One in so many instances stops by itself, within this time. */
 #define STOPS_EVERY 3
@@ -36,7 +38,7 @@ struct server {
     struct mono_time flush_at; /* the calls that have gathered; 0: not set */
 };
 
-static const char *const key_names[SERVE_KEYS] = { "a", "b" };
+const char *const serve_keys[SERVE_KEYS] = { "a", "b", "jar", "jug", "purse", "till" };
 
 /* ---- Events -------------------------------------------------------------------------- */
 
@@ -124,31 +126,122 @@ static void send_answer(struct server *server, struct exchange *exchange,
     serve_reply(exchange);
 }
 
+/* The keys of a transaction that was decided are free now. */
+static void wake_waiters(struct server *server, const struct exchange *exchange)
+{
+    for (size_t at = 0; at < exchange->freed_size; at += strlen(exchange->freed + at) + 1) {
+        const char *slash = strchr(exchange->freed + at, '/');
+        if (slash)
+            core_wake(server->calls.core, view_of(slash + 1), env_now(server->env));
+    }
+}
+
 static void answer(void *argument, uint64_t request, const struct core_result *result)
 {
     struct server *server = argument;
-    send_answer(server, &server->work->exchanges[request - 1], result);
+    struct exchange *exchange = &server->work->exchanges[request - 1];
+    wake_waiters(server, exchange);
+    send_answer(server, exchange, result);
 }
 
-static struct call_order *order_for(struct server *server, const struct exchange *exchange)
+/* A call of the library for a transaction, or a read. */
+struct txn_order {
+    struct call_order order; /* must be the first member */
+    struct exchange *exchange;
+    struct hf_client *client;
+    bool wakes;
+};
+
+static enum hf_status get_state(struct txn_order *own, struct hf_error *error)
+{
+    struct exchange *exchange = own->exchange;
+    void *data = NULL;
+    size_t size = 0;
+    exchange->info = HF_KEY_INFO;
+    enum hf_status status =
+        hf_key_get(own->client, serve_keys[exchange->key], sizeof exchange->text, &data, &size,
+                   &exchange->info, error);
+    exchange->text_size = status == HF_OK ? size : 0;
+    if (status == HF_OK)
+        memcpy(exchange->text, data, size);
+    free(data);
+    return status;
+}
+
+static enum hf_status call_txn(struct txn_order *own, struct hf_error *error)
+{
+    struct exchange *exchange = own->exchange;
+    struct buffer freed = BUFFER_INIT(sizeof exchange->freed);
+    struct txn_call call = { .kind = exchange->kind == EXCHANGE_BEGIN    ? TXN_CALL_BEGIN
+                                     : exchange->kind == EXCHANGE_DECIDE ? TXN_CALL_DECIDE
+                                                                         : TXN_CALL_REPLAY,
+                             .id = exchange->txn,
+                             .decision = exchange->rolls_back ? HF_ROLLBACK : HF_COMMIT,
+                             .freed = own->wakes ? &freed : NULL };
+    enum hf_status status = txn_call_make(own->client, &call, error);
+    if (call.kind == TXN_CALL_BEGIN)
+        memcpy(exchange->txn, call.begun, sizeof exchange->txn);
+    exchange->state_told = call.state;
+    exchange->freed_size = freed.size;
+    if (freed.size > 0)
+        memcpy(exchange->freed, freed.data, freed.size);
+    buffer_release(&freed);
+    return status;
+}
+
+static void make_txn_order(struct call_order *order, enum core_call what, int64_t poll_ms,
+                           struct core_result *result)
+{
+    struct txn_order *own = (struct txn_order *)(void *)order;
+    struct hf_error error = { .status = HF_OK };
+    (void)poll_ms;
+    check(what == CORE_CALL_WORK);
+    bool reads = own->exchange->kind == EXCHANGE_GET;
+    call_result_set(result, reads ? get_state(own, &error) : call_txn(own, &error), &error);
+}
+
+static void free_txn_order(struct call_order *order)
+{
+    free(order);
+}
+
+static struct call_order *txn_order_for(struct server *server, struct exchange *exchange)
+{
+    struct txn_order *own = calloc(1, sizeof *own);
+    check(own);
+    call_order_init(&own->order, make_txn_order, free_txn_order);
+    own->exchange = exchange;
+    own->client = server->client;
+    own->wakes = core_has_waiters(server->calls.core);
+    return &own->order;
+}
+
+static struct call_order *order_for(struct server *server, struct exchange *exchange)
 {
     static const enum lease_order_kind kinds[] = { [EXCHANGE_ACQUIRE] = LEASE_ACQUIRE,
                                                    [EXCHANGE_KEEPALIVE] = LEASE_KEEPALIVE,
                                                    [EXCHANGE_RELEASE] = LEASE_RELEASE,
                                                    [EXCHANGE_UPDATE] = LEASE_UPDATE };
-    char note[64];
+    char note[64], text[64] = "x";
     struct call_order *order;
     struct hf_error error;
+    if (exchange->kind > EXCHANGE_UPDATE)
+        return txn_order_for(server, exchange);
+    if (exchange->operation > 0)
+        snprintf(text, sizeof text, "%" PRIu64 " %" PRId64 " ", exchange->operation,
+                 exchange->balance);
     snprintf(note, sizeof note, "{\"exchange\":%" PRIu64 "}", exchange->number);
     struct lease_task task = { .kind = kinds[exchange->kind],
                                .client = server->client,
-                               .scope = key_names[exchange->key],
+                               .scope = serve_keys[exchange->key],
                                .is_key = true,
                                .ttl_ms = exchange->ttl_ms,
                                .note = note,
                                .lease_id = exchange->lease_id,
-                               .data = "x",
-                               .size = 1,
+                               .txn_id = exchange->txn[0] ? exchange->txn : NULL,
+                               .rolls_back = exchange->rolls_back,
+                               .data = text,
+                               .size = strlen(text),
                                .when = HF_KEY_IF };
     check(lease_order_new(server->env, server->ids, &task, &order, &error) == HF_OK);
     return order;
@@ -163,11 +256,11 @@ static void begin(struct server *server, struct exchange *exchange, struct mono_
     if (exchange->id > 0)
         snprintf(id, sizeof id, "%" PRIu64, exchange->id);
     struct core_retry retry = { view_of(id), exchange->content };
-    struct view resource = view_of(key_names[exchange->key]);
+    struct view resource = view_of(serve_keys[exchange->key]);
     if (exchange->kind == EXCHANGE_ACQUIRE) {
         struct mono_time until = mono_add(now, SPAN_US(exchange->limit_us));
         struct core_wanted wanted = { .resource = resource,
-                                      .excludes = true,
+                                      .excludes = !exchange->txn[0],
                                       .waits = exchange->waits,
                                       .until = exchange->limit_us > 0
                                                    ? until
@@ -201,6 +294,10 @@ static void take_event(struct server *server, const struct serve_event *event,
     }
     if (exchange->state == EXCHANGE_BROKEN)
         return;
+    if (exchange->only > 0 && exchange->only != server->outside->instance) {
+        serve_break(exchange);
+        return;
+    }
     exchange->state = EXCHANGE_OPEN;
     exchange->instance = server->outside->instance;
     exchange->arrived_us = serve_now(server->work);

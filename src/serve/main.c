@@ -8,6 +8,7 @@
  * TLS files again, and opens the audit log again; if one of them is wrong, the old one stays in
  * use. */
 #include "base/buffer.h"
+#include "base/check.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "serve/api/api.h"
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <uv.h>
@@ -59,6 +61,9 @@ struct daemon {
     uv_async_t ended;      /* a worker has ended a call */
     uv_timer_t timer, end; /* when the core has something to do; when to stop */
     uv_prepare_t prepare;  /* before the loop waits */
+    uv_poll_t gather;      /* watches `gather_timer`: the timers of libuv are too coarse */
+    int gather_timer;
+    struct mono_time gather_until; /* when it expires; MOMENT_FAR: it is not set */
     uv_signal_t signals[3];
     struct hf_store *store;
     struct lease_ids *ids;
@@ -155,6 +160,7 @@ enum {
     OPTION_OP_DELAY,
     OPTION_OPS_MAX,
     OPTION_RUNTIME_MAX,
+    OPTION_SCRUB,
     OPTION_COMPACT,
     OPTION_INDEX,
     OPTION_ELECT
@@ -182,6 +188,7 @@ static const struct option long_options[] = {
     { "op-delay-ms", required_argument, NULL, OPTION_OP_DELAY },
     { "max-ops", required_argument, NULL, OPTION_OPS_MAX },
     { "max-runtime-ms", required_argument, NULL, OPTION_RUNTIME_MAX },
+    { "scrub", required_argument, NULL, OPTION_SCRUB },
     { "compact", required_argument, NULL, OPTION_COMPACT },
     { "index", required_argument, NULL, OPTION_INDEX },
     { "elect", required_argument, NULL, OPTION_ELECT },
@@ -227,6 +234,8 @@ static enum hf_status set_upkeep_option(struct upkeep_options *upkeep, int optio
     case OPTION_OP_DELAY: return set_ms(value, &sweeper->op_delay_ms, error);
     case OPTION_RUNTIME_MAX: return set_ms(value, &sweeper->runtime_max_ms, error);
     case OPTION_OPS_MAX: return parse_u64(view_of(value), UINT64_MAX, &sweeper->ops_max, error);
+    case OPTION_SCRUB:
+        return parse_u64(view_of(value), UINT64_MAX, &upkeep->scrub_bytes, error);
     case OPTION_COMPACT:
         return add_upkeep_name(upkeep->partitions, &upkeep->partition_count, value, error);
     case OPTION_INDEX:
@@ -391,6 +400,30 @@ static void on_ended(uv_async_t *async)
     finish_if_idle(daemon);
 }
 
+/* The calls have gathered for long enough: on_prepare starts their batch. */
+static void on_gather_timer(uv_poll_t *poll, int status, int events)
+{
+    struct daemon *daemon = poll->data;
+    uint64_t times;
+    (void)status;
+    (void)events;
+    (void)!read(daemon->gather_timer, &times, sizeof times);
+    daemon->gather_until.us = MOMENT_FAR;
+}
+
+/* Wakes up when calls have gathered for long enough. A timer that is no longer needed is left
+ * alone. */
+static void wake_for_gathered(struct daemon *daemon)
+{
+    struct mono_time until = api_gather_until(daemon->api);
+    if (until.us == MOMENT_FAR || until.us == daemon->gather_until.us)
+        return;
+    struct span left = mono_since(until, env_now(daemon->env));
+    struct itimerspec when = { .it_value.tv_nsec = left.us > 0 ? left.us * 1000 : 1 };
+    daemon->gather_until = until;
+    check(timerfd_settime(daemon->gather_timer, 0, &when, NULL) == 0);
+}
+
 /* All events that were there have been taken, and the loop is about to wait. */
 static void on_prepare(uv_prepare_t *prepare)
 {
@@ -399,6 +432,7 @@ static void on_prepare(uv_prepare_t *prepare)
         return;
     api_flush(daemon->api);
     wake_for_core(daemon);
+    wake_for_gathered(daemon);
 }
 
 static void notify_loop(void *argument)
@@ -583,6 +617,12 @@ static void start_loop(struct daemon *daemon)
     uv_prepare_init(&daemon->loop, &daemon->prepare);
     daemon->prepare.data = daemon;
     uv_prepare_start(&daemon->prepare, on_prepare);
+    daemon->gather_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    check(daemon->gather_timer >= 0);
+    daemon->gather_until.us = MOMENT_FAR;
+    uv_poll_init(&daemon->loop, &daemon->gather, daemon->gather_timer);
+    daemon->gather.data = daemon;
+    uv_poll_start(&daemon->gather, UV_READABLE, on_gather_timer);
     daemon->ended.data = daemon->timer.data = daemon->end.data = daemon;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         uv_signal_init(&daemon->loop, &daemon->signals[i]);
@@ -715,6 +755,7 @@ static void release_daemon(struct daemon *daemon)
     uv_walk(&daemon->loop, close_uv_handle, NULL);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     uv_loop_close(&daemon->loop);
+    close(daemon->gather_timer);
     lease_ids_free(daemon->ids);
     guard_free(daemon->guard);
     hf_store_close(daemon->store);

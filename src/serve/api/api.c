@@ -25,6 +25,22 @@ static uint64_t space_number(const struct space *space)
 
 /* ---- Exchanges ----------------------------------------------------------------------- */
 
+#define AFTER_ASK (offsetof(struct exchange, ask) + sizeof(struct ask))
+
+/* So many exchanges are kept to be used again. */
+#define SPARE_EXCHANGES_MAX 64
+
+/* All zeros, but for `ask`, which is not initialized. NULL: out of memory. */
+static struct exchange *take_exchange(struct api *api)
+{
+    struct exchange *exchange = spare_take(&api->exchanges, sizeof *exchange);
+    if (!exchange)
+        return NULL;
+    memset(exchange, 0, offsetof(struct exchange, ask));
+    memset((char *)exchange + AFTER_ASK, 0, sizeof *exchange - AFTER_ASK);
+    return exchange;
+}
+
 void exchange_release(struct exchange *exchange)
 {
     check(exchange->users > 0);
@@ -37,14 +53,15 @@ void exchange_release(struct exchange *exchange)
     buffer_release(&exchange->body);
     buffer_release(&exchange->freed);
     free(exchange->sent);
-    free(exchange);
+    spare_give(&exchange->api->exchanges, exchange, SPARE_EXCHANGES_MAX);
 }
 
 static struct exchange *exchange_new(struct api *api, struct http_request *http)
 {
-    struct exchange *exchange = calloc(1, sizeof *exchange);
+    struct exchange *exchange = take_exchange(api);
     if (!exchange)
         return NULL;
+    ask_init(&exchange->ask);
     exchange->api = api;
     exchange->http = http;
     exchange->users = 1;
@@ -52,7 +69,6 @@ static struct exchange *exchange_new(struct api *api, struct http_request *http)
     exchange->body = BUFFER_INIT(API_REPLY_MAX);
     exchange->freed = BUFFER_INIT(API_REPLY_MAX);
     exchange->info = HF_KEY_INFO;
-    ask_init(&exchange->ask);
     http_request_set_user(http, exchange);
     return exchange;
 }
@@ -223,7 +239,10 @@ static enum hf_status give_to_core(struct exchange *exchange, struct lease_task 
 {
     struct api *api = exchange->api;
     uint64_t number = exchange_number(exchange);
-    struct buffer resource = BUFFER_INIT(CORE_RESOURCE_MAX);
+    char room[CORE_RESOURCE_MAX + 1]; /* so that nothing is allocated */
+    struct buffer resource = { .data = room,
+                               .capacity = sizeof room,
+                               .max = CORE_RESOURCE_MAX };
     struct core_retry retry = { retry_id(exchange, space), 0 };
     enum hf_status status;
     retry.content = retry.id.size > 0 ? content_hash(exchange, task) : 0;
@@ -245,7 +264,6 @@ static enum hf_status give_to_core(struct exchange *exchange, struct lease_task 
             work.resource = buffer_view(&resource);
         status = core_work(api->core, number, &work, env_now(api->env), error);
     }
-    buffer_release(&resource);
     return status;
 }
 
@@ -481,7 +499,7 @@ static void find_route(struct exchange *exchange, bool *ret_known)
 static bool has_json_body(const struct http_request *http)
 {
     struct view type;
-    return http_request_header(http, "Content-Type", &type) == 0 ||
+    return http_request_header(http, VIEW("Content-Type"), &type) == 0 ||
            view_starts_with(type, VIEW("application/json"));
 }
 
@@ -674,6 +692,7 @@ void api_free(struct api *api)
     rate_table_free(api->rates);
     streams_close(api);
     core_free(api->core);
+    spare_release(&api->exchanges);
     free(api);
 }
 
@@ -707,6 +726,11 @@ void api_end_job(struct api *api, struct pool_job *job)
 struct mono_time api_wake_at(const struct api *api)
 {
     return mono_earlier(calls_wake_at(&api->calls), streams_wake_at(api));
+}
+
+struct mono_time api_gather_until(const struct api *api)
+{
+    return calls_gather_until(&api->calls);
 }
 
 void api_stop(struct api *api)

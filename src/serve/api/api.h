@@ -61,6 +61,9 @@ struct mono_time api_wake_at(const struct api *api);
 /* Before the loop waits for the next event. */
 void api_flush(struct api *api);
 
+/* calls_gather_until. */
+struct mono_time api_gather_until(const struct api *api);
+
 /* Before that, for a thread that can block: a job that it should run; NULL: there is none. Then
  * api_end_job, in any thread, and api_collect. */
 struct pool_job *api_take_job(struct api *api);

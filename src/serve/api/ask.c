@@ -19,26 +19,27 @@ enum { IN_BODY = 1, IN_QUERY = 2, IN_HEADER = 4 };
 
 static const struct ask_field {
     const char *name;
+    size_t name_size;
     unsigned sent_in;
     enum ask_type type;
     size_t offset;
     int64_t least, most;
 } ask_fields[] = {
-#define TEXT(name, sent_in, member)                                 \
-    {                                                               \
-        name, sent_in, ASK_TEXT, offsetof(struct ask, member), 0, 0 \
+#define TEXT(name, sent_in, member)                                                   \
+    {                                                                                 \
+        name, sizeof(name) - 1, sent_in, ASK_TEXT, offsetof(struct ask, member), 0, 0 \
     }
-#define NUMBER(name, sent_in, member, least, most)                           \
-    {                                                                        \
-        name, sent_in, ASK_NUMBER, offsetof(struct ask, member), least, most \
+#define NUMBER(name, sent_in, member, least, most)                                             \
+    {                                                                                          \
+        name, sizeof(name) - 1, sent_in, ASK_NUMBER, offsetof(struct ask, member), least, most \
     }
-#define FLAG(name, sent_in, member)                                 \
-    {                                                               \
-        name, sent_in, ASK_FLAG, offsetof(struct ask, member), 0, 0 \
+#define FLAG(name, sent_in, member)                                                   \
+    {                                                                                 \
+        name, sizeof(name) - 1, sent_in, ASK_FLAG, offsetof(struct ask, member), 0, 0 \
     }
-#define OBJECT(name, sent_in, type, member)                     \
-    {                                                           \
-        name, sent_in, type, offsetof(struct ask, member), 0, 0 \
+#define OBJECT(name, sent_in, type, member)                                       \
+    {                                                                             \
+        name, sizeof(name) - 1, sent_in, type, offsetof(struct ask, member), 0, 0 \
     }
     TEXT("namespace", IN_BODY | IN_QUERY, ns),
     TEXT("key", IN_BODY | IN_QUERY, key),
@@ -97,7 +98,10 @@ static const struct ask_field {
 
 void ask_init(struct ask *ask)
 {
-    *ask = (struct ask){ .arena = ARENA_INIT, .ns = "default" };
+    /* The room is not cleared: nobody reads what was not written. */
+    memset(ask, 0, offsetof(struct ask, room));
+    ask->ns = "default";
+    ask->arena = arena_in(ask->room, sizeof ask->room);
 }
 
 void ask_release(struct ask *ask)
@@ -166,10 +170,15 @@ static enum hf_status set_json(struct ask *ask, const struct ask_field *field,
     return HF_OK;
 }
 
+static struct view ask_field_name(const struct ask_field *field)
+{
+    return (struct view){ field->name, field->name_size };
+}
+
 static const struct ask_field *find_ask_field(struct view name, unsigned sent_in)
 {
     for (size_t i = 0; i < ASK_FIELDS; i++)
-        if (ask_fields[i].sent_in & sent_in && view_equal(name, view_of(ask_fields[i].name)))
+        if (ask_fields[i].sent_in & sent_in && view_equal(name, ask_field_name(&ask_fields[i])))
             return &ask_fields[i];
     return NULL;
 }
@@ -308,18 +317,38 @@ static enum hf_status set_from_text(struct ask *ask, const struct ask_field *fie
     return HF_OK;
 }
 
+static bool has_parameters(const struct http_request *request)
+{
+    const struct http_pair *ignored;
+    return http_request_parameters(request, &ignored) > 0;
+}
+
+/* All headers that are read here begin with "X-", and most requests have none of them. */
+static bool has_own_headers(const struct http_request *request)
+{
+    const struct http_pair *headers;
+    size_t count = http_request_headers(request, &headers);
+    for (size_t i = 0; i < count; i++)
+        if ((headers[i].name.data[0] | 0x20) == 'x')
+            return true;
+    return false;
+}
+
 enum hf_status ask_read_query(struct ask *ask, const struct http_request *request,
                               struct hf_error *error)
 {
     enum hf_status status = HF_OK;
+    bool has_query = has_parameters(request);
+    if (!has_query && !has_own_headers(request))
+        return check_mode(ask, error);
     for (size_t i = 0; i < ASK_FIELDS && status == HF_OK; i++) {
         const struct ask_field *field = &ask_fields[i];
         struct view value;
         size_t count = 0;
-        if (field->sent_in & IN_QUERY)
-            count = http_request_parameter(request, field->name, &value);
+        if (has_query && field->sent_in & IN_QUERY)
+            count = http_request_parameter(request, ask_field_name(field), &value);
         if (field->sent_in & IN_HEADER)
-            count = http_request_header(request, field->name, &value);
+            count = http_request_header(request, ask_field_name(field), &value);
         if (count > 1)
             status = error_set(error, HF_INVALID, "'%s' was sent twice", field->name);
         else if (count == 1)

@@ -13,10 +13,14 @@
 #include "holdfast.h"
 #include "serve/http/server.h"
 
+#include <stddef.h>
+
 #define ASK_TEXT_MAX   1024
 #define ASK_SCOPES_MAX 64
+#define ASK_ROOM       256
 
-/* A text that was not sent is NULL, except that `ns` is "default". */
+/* A text that was not sent is NULL, except that `ns` is "default". It must not move: the arena
+ * begins in it. */
 struct ask {
     struct arena arena;
     const char *ns, *key, *scope, *mode_name, *owner, *lease_id, *txn_id, *request_id, *reason;
@@ -43,6 +47,8 @@ struct ask {
     size_t filter_count;
     struct txn_wait *txn_waits; /* the last one has no key */
     struct timeline_sight *sight;
+    /* The start of the arena: the texts of most requests fit. */
+    _Alignas(max_align_t) char room[ASK_ROOM];
 };
 
 /* The struct must be released, also after a failure. */

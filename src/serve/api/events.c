@@ -31,7 +31,9 @@ enum hf_status streams_open(struct api *api, struct hf_error *error)
 {
     api->events.ring = event_ring_new((uint32_t)env_random_u64(api->env));
     api->events.inbox = event_inbox_new(api->env, api->options.notify, api->options.argument);
-    api->events.timelines = timelines_new(env_wall(api->env).us / 1000);
+    unsigned char key[SIPHASH_KEY_BYTES];
+    env_random(api->env, key, sizeof key);
+    api->events.timelines = timelines_new(env_wall(api->env).us / 1000, key);
     return api->events.ring && api->events.inbox && api->events.timelines
                ? HF_OK
                : error_no_memory(error);
@@ -362,7 +364,7 @@ static void begin_events(struct exchange *exchange)
     stream->exchange = exchange;
     stream->reader.ns = space->name;
     stream_kinds_read(view_of(list ? list : ""), &stream->reader.kinds, &ignored);
-    http_request_header(exchange->http, "Last-Event-ID", &last_id);
+    http_request_header(exchange->http, VIEW("Last-Event-ID"), &last_id);
     event_reader_join(api->events.ring, &stream->reader, last_id, space->events.since);
     stream->next = api->events.streams;
     api->events.streams = exchange->stream = stream;

@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/map.h"
+#include "base/spare.h"
 #include "serve/api/api.h"
 #include "serve/api/ask.h"
 #include "serve/calls/calls.h"
@@ -52,6 +53,7 @@ struct api {
     struct guard *guard;
     struct rate_table *rates;               /* NULL: no limit */
     unsigned route_numbers[API_ROUTES_MAX]; /* in the metrics, in the order of the routes */
+    struct spare exchanges;                 /* that have ended, to be used again */
     bool stopping;
     atomic_bool ends_work; /* the same, for workers */
     unsigned long_work;

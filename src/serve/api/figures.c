@@ -82,7 +82,7 @@ static void begin_metrics(struct exchange *exchange)
     struct metrics_now now = figures_now(api);
     struct buffer page = BUFFER_INIT(PAGE_BYTES_MAX);
     struct view accept;
-    bool open = http_request_header(exchange->http, "Accept", &accept) > 0 &&
+    bool open = http_request_header(exchange->http, VIEW("Accept"), &accept) > 0 &&
                 metrics_wants_open(accept);
     refresh_clock(exchange);
     metrics_write(api->options.metrics, &now, open, &page);

@@ -10,10 +10,18 @@
 #include <string.h>
 
 #define TTL_DEFAULT_MS 30000
+#define REPLY_USUAL    400 /* bytes */
 
-static int64_t lease_left_ms(const struct exchange *exchange, const struct core_result *result)
+static struct buffer reply_buffer(void)
 {
-    struct span left = mono_since(result->valid_until, env_now(exchange->api->env));
+    struct buffer json = BUFFER_INIT(API_REPLY_MAX);
+    (void)buffer_reserve(&json, REPLY_USUAL); /* otherwise an append says so */
+    return json;
+}
+
+static int64_t lease_left_ms(const struct core_result *result, struct mono_time now)
+{
+    struct span left = mono_since(result->valid_until, now);
     return left.us > 0 ? left.us / 1000 : 0;
 }
 
@@ -89,12 +97,11 @@ static void begin_acquire(struct exchange *exchange)
 static void finish_acquire(struct exchange *exchange, const struct core_result *result)
 {
     const struct ask *ask = &exchange->ask;
-    struct buffer json = BUFFER_INIT(API_REPLY_MAX);
-    int64_t left = lease_left_ms(exchange, result);
-    struct span took = mono_since(env_now(exchange->api->env), exchange->arrived);
+    struct buffer json = reply_buffer();
+    struct mono_time now = env_now(exchange->api->env);
+    int64_t left = lease_left_ms(result, now);
     /* The ttl began to run when the wait was over. */
-    int64_t waited = took.us / 1000 - (result->ttl_ms - left);
-    report_hold_began(exchange, result->token, left);
+    int64_t waited = mono_since(now, exchange->arrived).us / 1000 - (result->ttl_ms - left);
     buffer_append_byte(&json, '{');
     json_put_text(&json, "namespace", ask->ns);
     json_put_text(&json, ask->key ? "key" : "scope", exchange_scope(exchange));
@@ -112,7 +119,10 @@ static void finish_acquire(struct exchange *exchange, const struct core_result *
     json_put_i64(&json, "remaining_ms", left);
     json_put_i64(&json, "waited_ms", waited > 0 ? waited : 0);
     buffer_append_byte(&json, '}');
+    exchange->users++; /* the client does not wait for what is noted after the reply */
     exchange_reply_json(exchange, 200, &json);
+    report_hold_began(exchange, exchange->token, left);
+    exchange_release(exchange);
 }
 
 /* ---- Keepalive ----------------------------------------------------------------------- */
@@ -125,8 +135,8 @@ static void begin_keepalive(struct exchange *exchange)
 
 static void finish_keepalive(struct exchange *exchange, const struct core_result *result)
 {
-    struct buffer json = BUFFER_INIT(API_REPLY_MAX);
-    int64_t left = lease_left_ms(exchange, result);
+    struct buffer json = reply_buffer();
+    int64_t left = lease_left_ms(result, env_now(exchange->api->env));
     report_hold_renewed(exchange, result->token, left);
     buffer_append_byte(&json, '{');
     json_put_i64(&json, "expires_at_unix", unix_time_in(exchange, left));
@@ -168,12 +178,15 @@ static void begin_release(struct exchange *exchange)
 
 static void finish_release(struct exchange *exchange, const struct core_result *result)
 {
-    struct buffer json = BUFFER_INIT(API_REPLY_MAX);
-    report_hold_ended(exchange, result->token, /* broken */ false);
+    (void)result;
+    struct buffer json = reply_buffer();
     buffer_append_byte(&json, '{');
     json_put_bool(&json, "released", true);
     buffer_append_byte(&json, '}');
+    exchange->users++;
     exchange_reply_json(exchange, 200, &json);
+    report_hold_ended(exchange, exchange->token, /* broken */ false);
+    exchange_release(exchange);
 }
 
 const struct route lease_routes[] = {

@@ -55,7 +55,7 @@ static void write_log_entry(struct exchange *exchange, int status, struct span t
         .reason = ask->reason,
         .token = exchange->token ? exchange->token : ask->token,
     };
-    if (http_request_header(exchange->http, "traceparent", &parent) == 1)
+    if (http_request_header(exchange->http, VIEW("traceparent"), &parent) == 1)
         trace_context_read(parent, &entry.trace);
     if (logs)
         serve_log_request(api->options.log, &entry);

@@ -32,7 +32,7 @@ void exchange_reply(struct exchange *exchange, int status, const char *content_t
         all[count++] = (struct http_header){ "Cache-Control", VIEW("no-store") };
     for (size_t i = 0; i < header_count && i < API_HEADERS_MAX; i++)
         all[count++] = headers[i];
-    if (http_request_header(exchange->http, "traceparent", &parent) == 1 &&
+    if (http_request_header(exchange->http, VIEW("traceparent"), &parent) == 1 &&
         trace_context_read(parent, &trace))
         all[count++] = (struct http_header){ "traceparent", trace.text };
     struct http_request *http = exchange->http;

@@ -19,47 +19,51 @@ static int64_t server_wall_ms(const struct exchange *exchange)
 
 /* ---- What is done here --------------------------------------------------------------- */
 
-static void note_hold(const struct exchange *exchange, const struct timeline_hold *hold)
+static void note_hold(const struct exchange *exchange, const struct timeline_hold *hold,
+                      int64_t now_ms)
 {
-    char room[CORE_RESOURCE_MAX]; /* so that nothing is allocated */
-    struct buffer resource = { .data = room, .capacity = sizeof room, .max = sizeof room };
+    char room[CORE_RESOURCE_MAX + 1]; /* so that nothing is allocated */
+    struct buffer resource = { .data = room,
+                               .capacity = sizeof room,
+                               .max = CORE_RESOURCE_MAX };
     exchange_print_resource(exchange, &resource);
     if (!resource.failed)
-        timelines_note(exchange->api->events.timelines, buffer_view(&resource), hold,
-                       server_wall_ms(exchange));
+        timelines_note(exchange->api->events.timelines, buffer_view(&resource), hold, now_ms);
 }
 
 void report_hold_began(const struct exchange *exchange, uint64_t token, int64_t left_ms)
 {
     const struct ask *ask = &exchange->ask;
     enum hf_mode mode = ask->scope ? ask->mode : HF_EXCLUSIVE;
+    int64_t now_ms = server_wall_ms(exchange);
     struct timeline_hold hold = { .token = token,
-                                  .began = { server_wall_ms(exchange), TIMELINE_EXACT },
-                                  .expires_ms = server_wall_ms(exchange) + left_ms,
+                                  .began = { now_ms, TIMELINE_EXACT },
+                                  .expires_ms = now_ms + left_ms,
                                   .exclusive = mode == HF_EXCLUSIVE,
                                   .mode = hf_mode_name(mode),
                                   .owner = ask->owner };
-    note_hold(exchange, &hold);
+    note_hold(exchange, &hold, now_ms);
 }
 
 void report_hold_renewed(const struct exchange *exchange, uint64_t token, int64_t left_ms)
 {
-    struct timeline_hold hold = { .token = token,
-                                  .expires_ms = server_wall_ms(exchange) + left_ms };
-    note_hold(exchange, &hold);
+    int64_t now_ms = server_wall_ms(exchange);
+    struct timeline_hold hold = { .token = token, .expires_ms = now_ms + left_ms };
+    note_hold(exchange, &hold, now_ms);
 }
 
 void report_hold_ended(const struct exchange *exchange, uint64_t token, bool broken)
 {
     const struct ask *ask = &exchange->ask;
+    int64_t now_ms = server_wall_ms(exchange);
     struct timeline_hold hold = { .token = token,
                                   .end = broken ? TIMELINE_BREAK : TIMELINE_RELEASE,
-                                  .ended = { server_wall_ms(exchange), TIMELINE_EXACT } };
+                                  .ended = { now_ms, TIMELINE_EXACT } };
     if (broken) {
         hold.by = ask->owner ? ask->owner : exchange->who;
         hold.reason = ask->reason;
     }
-    note_hold(exchange, &hold);
+    note_hold(exchange, &hold, now_ms);
 }
 
 /* ---- What others do ------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "serve/calls/txn_call.h"
 
 #include <stdio.h>
 
@@ -19,25 +20,38 @@ static enum hf_status need_txn(struct exchange *exchange, struct hf_error *error
     return exchange->ask.txn_id ? HF_OK : error_set(error, HF_INVALID, "'txn_id' is missing");
 }
 
-static enum hf_status write_txn(struct exchange *exchange, const char *id, const char *state,
+static enum hf_status write_txn(struct exchange *exchange, const struct txn_call *call,
                                 struct hf_error *error)
 {
     struct buffer *json = &exchange->body;
     buffer_append_byte(json, '{');
-    json_put_text(json, "txn_id", id);
-    json_put_text(json, "state", state);
+    json_put_text(json, "txn_id", call->id);
+    json_put_text(json, "state", hf_txn_state_name(call->state));
     buffer_append_byte(json, '}');
     return json->failed ? error_no_memory(error) : HF_OK;
+}
+
+static enum hf_status make_txn_call(struct exchange *exchange, struct txn_call *call,
+                                    struct hf_error *error)
+{
+    enum hf_status status = txn_call_make(exchange->space->client, call, error);
+    return status == HF_OK ? write_txn(exchange, call, error) : status;
+}
+
+/* The same for a transaction that the request names. */
+static enum hf_status make_asked_call(struct exchange *exchange, struct txn_call call,
+                                      struct hf_error *error)
+{
+    call.id = exchange->ask.txn_id;
+    return make_txn_call(exchange, &call, error);
 }
 
 /* ---- Begin --------------------------------------------------------------------------- */
 
 static enum hf_status open_txn(struct exchange *exchange, struct hf_error *error)
 {
-    char id[HF_TXN_ID_SIZE + 1];
-    enum hf_status status = hf_txn_open(exchange->space->client, id, error);
-    return status == HF_OK ? write_txn(exchange, id, hf_txn_state_name(HF_TXN_PENDING), error)
-                           : status;
+    struct txn_call call = { .kind = TXN_CALL_BEGIN };
+    return make_txn_call(exchange, &call, error);
 }
 
 static void begin_txn_begin(struct exchange *exchange)
@@ -47,43 +61,20 @@ static void begin_txn_begin(struct exchange *exchange)
 
 /* ---- Decide -------------------------------------------------------------------------- */
 
-static bool note_keys(void *argument, const struct hf_txn_info *txn)
-{
-    struct buffer *names = argument;
-    for (size_t i = 0; i < txn->key_count; i++)
-        buffer_append(names, (struct view){ txn->keys[i], strlen(txn->keys[i]) + 1 });
-    return false;
-}
-
-static enum hf_status decide_asked_txn(struct exchange *exchange, enum hf_decision decision,
-                                       struct hf_error *error)
-{
-    const char *id = exchange->ask.txn_id;
-    bool commits = decision == HF_COMMIT;
-    if (exchange
-            ->wakes) /* without its keys, those who wait notice the decision a little later */
-        hf_txn_show(exchange->space->client, id, note_keys, &exchange->freed, NULL);
-    enum hf_status status =
-        hf_txn_decide(exchange->space->client, id, decision, /* ret_decision */ NULL, error);
-    if (status == HF_MISMATCH)
-        return error_set(error, status,
-                         commits ? "the transaction was rolled back: by another client, or "
-                                   "because a lease of its keys had ended"
-                                 : "the transaction was committed");
-    return status == HF_OK
-               ? write_txn(exchange, id,
-                           hf_txn_state_name(commits ? HF_TXN_COMMIT : HF_TXN_ROLLBACK), error)
-               : status;
-}
-
 static enum hf_status commit_txn(struct exchange *exchange, struct hf_error *error)
 {
-    return decide_asked_txn(exchange, HF_COMMIT, error);
+    struct txn_call call = { .kind = TXN_CALL_DECIDE,
+                             .decision = HF_COMMIT,
+                             .freed = exchange->wakes ? &exchange->freed : NULL };
+    return make_asked_call(exchange, call, error);
 }
 
 static enum hf_status roll_back_txn(struct exchange *exchange, struct hf_error *error)
 {
-    return decide_asked_txn(exchange, HF_ROLLBACK, error);
+    struct txn_call call = { .kind = TXN_CALL_DECIDE,
+                             .decision = HF_ROLLBACK,
+                             .freed = exchange->wakes ? &exchange->freed : NULL };
+    return make_asked_call(exchange, call, error);
 }
 
 static void begin_txn_commit(struct exchange *exchange)
@@ -118,26 +109,9 @@ static void finish_decision(struct exchange *exchange, const struct core_result 
 
 /* ---- Replay -------------------------------------------------------------------------- */
 
-static bool note_txn_state(void *argument, const struct hf_txn_info *txn)
-{
-    enum hf_txn_state *state = argument;
-    *state = txn->state;
-    return false;
-}
-
-/* Brings the keys of a decided transaction to their final state. One that is not decided is left
- * alone: its client may still be at work. */
 static enum hf_status replay_txn(struct exchange *exchange, struct hf_error *error)
 {
-    const char *id = exchange->ask.txn_id;
-    enum hf_txn_state state = HF_TXN_ABSENT;
-    enum hf_status status =
-        hf_txn_show(exchange->space->client, id, note_txn_state, &state, error);
-    if (status != HF_OK)
-        return status;
-    if (state == HF_TXN_PENDING)
-        return write_txn(exchange, id, hf_txn_state_name(state), error);
-    return decide_asked_txn(exchange, state == HF_TXN_COMMIT ? HF_COMMIT : HF_ROLLBACK, error);
+    return make_asked_call(exchange, (struct txn_call){ .kind = TXN_CALL_REPLAY }, error);
 }
 
 static void begin_txn_replay(struct exchange *exchange)
@@ -148,14 +122,7 @@ static void begin_txn_replay(struct exchange *exchange)
 /* `state` pending asks whether the transaction is still undecided. */
 static enum hf_status find_pending_txn(struct exchange *exchange, struct hf_error *error)
 {
-    const char *id = exchange->ask.txn_id;
-    enum hf_txn_state state = HF_TXN_ABSENT;
-    enum hf_status status =
-        hf_txn_show(exchange->space->client, id, note_txn_state, &state, error);
-    if (status == HF_OK && state != HF_TXN_PENDING)
-        return error_set(error, HF_MISMATCH, "the transaction is decided: %s",
-                         hf_txn_state_name(state));
-    return status == HF_OK ? write_txn(exchange, id, hf_txn_state_name(state), error) : status;
+    return make_asked_call(exchange, (struct txn_call){ .kind = TXN_CALL_CHECK }, error);
 }
 
 static enum hf_status verify_decide(struct exchange *exchange, struct hf_error *error)

@@ -54,6 +54,7 @@ static void gather(struct calls *calls, struct call_order *order)
     else
         calls->first = order;
     calls->last = order;
+    calls->arrived++;
 }
 
 static struct call_order *take_gathered(struct calls *calls)
@@ -90,6 +91,14 @@ static struct mono_time patience_end(const struct calls *calls)
     return end;
 }
 
+/* Whether the calls that gather wait for others. */
+static bool gathers_longer(struct calls *calls, struct mono_time now)
+{
+    gather_add(&calls->gather, calls->arrived, now);
+    calls->arrived = 0;
+    return gather_waits(&calls->gather, now);
+}
+
 void calls_flush(struct calls *calls, struct mono_time now)
 {
     size_t under_way = 0;
@@ -98,6 +107,9 @@ void calls_flush(struct calls *calls, struct mono_time now)
         submit(calls, &take_gathered(calls)->job);
     for (size_t i = 0; i < CALLS_BATCHES; i++)
         under_way += calls->batches[i].count > 0;
+    calls->gathers = gathers_longer(calls, now) && calls->first && under_way == 0;
+    if (calls->gathers)
+        return;
     for (size_t i = 0; i < CALLS_BATCHES && calls->first; i++) {
         bool starts = calls->batches[i].count == 0 && (under_way == 0 || calls->overlap);
         if (starts) {
@@ -115,14 +127,21 @@ struct pool_job *calls_take_batch(struct calls *calls, struct mono_time now)
     for (size_t i = 0; i < CALLS_BATCHES; i++)
         if (calls->batches[i].count > 0)
             return NULL;
+    if (gathers_longer(calls, now))
+        return NULL;
     fill_call_batch(calls, &calls->batches[0], now);
     check(pool_admit(calls->pool));
     return &calls->batches[0].job;
 }
 
+struct mono_time calls_gather_until(const struct calls *calls)
+{
+    return calls->gathers ? calls->gather.until : (struct mono_time){ MOMENT_FAR };
+}
+
 struct mono_time calls_wake_at(const struct calls *calls)
 {
-    struct mono_time at = core_wake_at(calls->core);
+    struct mono_time at = mono_earlier(core_wake_at(calls->core), calls_gather_until(calls));
     return calls->first ? mono_earlier(at, patience_end(calls)) : at;
 }
 
@@ -152,12 +171,23 @@ void calls_pump(struct calls *calls)
             start_call(calls, &action);
 }
 
+/* The caller pumps: after a batch only once, so that grants are answered first (core.h). */
 static void end_call(struct calls *calls, struct call_order *order, struct mono_time now)
 {
     /* The order may be freed during the event, so its result is copied. */
     const struct core_result result = order->result;
     core_call_ended(calls->core, order->call, &result, now);
-    calls_pump(calls);
+}
+
+static void count_long_batch(struct calls *calls, size_t count, struct span took)
+{
+    bool slow = gather_is_slow(count, took);
+    if (took.us >= CALLS_LONG.us || (slow && count > 1))
+        calls->long_batches += calls->long_batches < CALLS_LONG_COUNT;
+    else if (!slow)
+        calls->long_batches = 0;
+    else
+        calls->long_batches -= calls->long_batches > 0;
 }
 
 static void end_call_batch(struct calls *calls, struct call_batch *batch, struct mono_time now)
@@ -165,10 +195,9 @@ static void end_call_batch(struct calls *calls, struct call_batch *batch, struct
     size_t count = batch->count;
     struct span took = mono_since(now, batch->began);
     calls->unbatched = !batch->useful;
-    if (took.us < CALLS_LONG.us)
-        calls->long_batches = 0;
-    else if (calls->long_batches < CALLS_LONG_COUNT)
-        calls->long_batches++;
+    count_long_batch(calls, count, took);
+    calls->arrived = 0; /* they came before this */
+    gather_batch_ended(&calls->gather, count, took, now);
     /* With slow writes, one larger batch after the other serves more requests than two smaller ones
      * that wait for each other. */
     calls->overlap = took.us < (int64_t)count * calls->overlap_below.us;
@@ -201,6 +230,7 @@ void calls_collect(struct calls *calls, struct mono_time now)
             end_call_batch(calls, batch, now);
         else
             end_call(calls, (struct call_order *)(void *)job, now);
+        calls_pump(calls);
     }
 }
 

@@ -13,7 +13,8 @@
  *
  * Calls that can be made together (`joins`) are gathered until calls_flush, and become one job: a
  * batch. While a batch is under way, the next one gathers, so that the more requests there are, the
- * more of them share one write. If writes are fast, so that the loop would otherwise be idle while
+ * more of them share one write. If writes are slow, it also waits for those who have just been
+ * answered (gather.h). If writes are fast, so that the loop would otherwise be idle while
  * a batch is written, two batches are under way at a time. A batch makes each call as if it were
  * alone, or not at all; those that it did not make become jobs of their own. If a batch is under
  * way for CALLS_PATIENCE, because the store hangs, no call waits for it any longer: each becomes a
@@ -24,6 +25,7 @@
 #ifndef SERVE_CALLS_CALLS_H
 #define SERVE_CALLS_CALLS_H
 
+#include "serve/calls/gather.h"
 #include "serve/calls/pool.h"
 #include "serve/core/core.h"
 
@@ -52,8 +54,9 @@ struct call_order {
 /* The time that the loop itself needs for a request, about. */
 #define CALLS_OVERLAP_BELOW SPAN_US(30)
 
-/* Writes are short unless this many batches in a row took as long as this. (A single one may only
- * have waited for a processor.) */
+/* Writes are short unless this many batches in a row took as long as this, or were slow and had
+ * several calls, so that the loop is to see who comes back meanwhile (gather.h). (A single batch
+ * may only have waited for a processor.) */
 #define CALLS_LONG       SPAN_MS(2)
 #define CALLS_LONG_COUNT 4
 
@@ -103,6 +106,9 @@ struct calls {
         overlap_below; /* writes are fast if a batch takes less than this for each call */
     struct call_order *first, *last; /* that gather for the next batch */
     struct call_batch batches[CALLS_BATCHES];
+    struct gather gather;
+    size_t arrived;        /* calls that `gather` does not know yet */
+    bool gathers;          /* calls wait for others */
     bool overlap;          /* writes are fast */
     unsigned long_batches; /* in a row, at most CALLS_LONG_COUNT */
     bool unbatched;        /* the store has no use for batches */
@@ -119,5 +125,9 @@ struct pool_job *calls_take_batch(struct calls *calls, struct mono_time now);
 
 /* When calls_pass_time or calls_flush has something to do; MOMENT_FAR: never. */
 struct mono_time calls_wake_at(const struct calls *calls);
+
+/* Until when the calls that gather wait for others (gather.h); MOMENT_FAR: they do not. It may be a
+ * fraction of a millisecond. */
+struct mono_time calls_gather_until(const struct calls *calls);
 
 #endif

@@ -9,6 +9,8 @@
 #include "base/hmac.h"
 #include "base/parse.h"
 #include "base/rule.h"
+#include "base/siphash.h"
+#include "base/spare.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +20,20 @@
 
 #define SLOTS_MIN 64
 
+#define SPARE_BLOCKS_MAX 64
+
 /* There may be 100,000 of them, so that each byte counts. */
 struct cached_lease {
     struct cached_lease *next; /* in the order in which they were added */
     unsigned char key[CACHE_KEY_BYTES];
-    bool dropped; /* no longer in the table */
+    unsigned char check[CACHE_KEY_BYTES]; /* of the id and its scope */
+    bool dropped;                         /* no longer in the table */
     char lease[];
 };
 
 struct lease_ids {
     struct hash_hmac_key secret;
+    unsigned char cache_secret[SIPHASH_KEY_BYTES];
     size_t cached_max;
     struct env_mutex mutex; /* guards the members below */
     /* A hash table: an entry is in the first free slot from that of its key on. At most three
@@ -35,7 +41,8 @@ struct lease_ids {
     struct cached_lease **slots;
     size_t slot_count, used;
     struct cached_lease *first, *last;
-    size_t count; /* in the list, those that were dropped included */
+    size_t count;        /* in the list, those that were dropped included */
+    struct spare blocks; /* not guarded: only the thread that runs the loop uses it */
 };
 
 struct lease_ids *lease_ids_new(struct env *env, const unsigned char secret[LEASE_SECRET_BYTES],
@@ -45,6 +52,9 @@ struct lease_ids *lease_ids_new(struct env *env, const unsigned char secret[LEAS
     if (!ids)
         return NULL;
     hash_hmac_key_init(&ids->secret, (struct view){ (const char *)secret, LEASE_SECRET_BYTES });
+    unsigned char digest[SHA256_BYTES];
+    hash_hmac_with(&ids->secret, VIEW("the cache of leases"), digest);
+    memcpy(ids->cache_secret, digest, sizeof ids->cache_secret);
     ids->cached_max = cached_max;
     env_mutex_init(env, &ids->mutex);
     return ids;
@@ -60,9 +70,21 @@ void lease_ids_free(struct lease_ids *ids)
         ids->first = next;
     }
     free(ids->slots);
+    spare_release(&ids->blocks);
     env_mutex_release(&ids->mutex);
     memset(&ids->secret, 0, sizeof ids->secret);
+    memset(&ids->cache_secret, 0, sizeof ids->cache_secret);
     free(ids);
+}
+
+void *lease_ids_take_block(struct lease_ids *ids, size_t size)
+{
+    return spare_take(&ids->blocks, size);
+}
+
+void lease_ids_give_block(struct lease_ids *ids, void *block)
+{
+    spare_give(&ids->blocks, block, SPARE_BLOCKS_MAX);
 }
 
 /* ---- Ids ----------------------------------------------------------------------------- */
@@ -92,9 +114,24 @@ static bool same_id(const char *a, const char *b)
 static void cache_key(const struct lease_ids *ids, const char *id,
                       unsigned char ret_key[CACHE_KEY_BYTES])
 {
-    unsigned char digest[SHA256_BYTES];
-    hash_hmac_with(&ids->secret, view_of(id), digest);
-    memcpy(ret_key, digest, CACHE_KEY_BYTES);
+    uint64_t hash = hash_siphash(ids->cache_secret, view_of(id));
+    memcpy(ret_key, &hash, CACHE_KEY_BYTES);
+}
+
+/* A second hash of the id, with the scope to which it belongs. With the key, these are 128 bits
+ * that nobody can predict without the secret. So a lease with both has this id and this scope, as
+ * surely as if the id were computed again, which takes far longer. */
+static void cache_check(const struct lease_ids *ids, const char *scope, const char *id,
+                        unsigned char ret_check[CACHE_KEY_BYTES])
+{
+    char text[CORE_LEASE_ID_SIZE + HF_SCOPE_TEXT_MAX];
+    size_t id_size = strlen(id), scope_size = strlen(scope);
+    check(id_size + scope_size <= sizeof text);
+    memcpy(text, id, id_size);
+    memcpy(text + id_size, scope, scope_size);
+    uint64_t hash =
+        hash_siphash(ids->cache_secret, (struct view){ text, id_size + scope_size });
+    memcpy(ret_check, &hash, CACHE_KEY_BYTES);
 }
 
 /* The slot where a search for the key begins. The key is a hash already. */
@@ -180,7 +217,8 @@ static void drop_first_locked(struct lease_ids *ids)
 }
 
 /* Without memory, the lease is not cached. */
-static void cache_add(struct lease_ids *ids, const char *id, const char *lease)
+static void cache_add(struct lease_ids *ids, const char *scope, const char *id,
+                      const char *lease)
 {
     size_t size = strlen(lease) + 1;
     check(size <= HF_LEASE_TEXT_MAX);
@@ -189,6 +227,7 @@ static void cache_add(struct lease_ids *ids, const char *id, const char *lease)
         return;
     *entry = (struct cached_lease){ .next = NULL };
     cache_key(ids, id, entry->key);
+    cache_check(ids, scope, id, entry->check);
     memcpy(entry->lease, lease, size);
     env_mutex_lock(&ids->mutex);
     bool added = add_cached_locked(ids, entry);
@@ -199,14 +238,21 @@ static void cache_add(struct lease_ids *ids, const char *id, const char *lease)
         free(entry);
 }
 
-static bool cache_get(struct lease_ids *ids, const char *id, char ret_lease[HF_LEASE_TEXT_MAX])
+/* *ret_belongs: the id belongs to this scope. */
+static bool cache_get(struct lease_ids *ids, const char *scope, const char *id,
+                      char ret_lease[HF_LEASE_TEXT_MAX], bool *ret_belongs)
 {
-    unsigned char key[CACHE_KEY_BYTES];
+    unsigned char key[CACHE_KEY_BYTES], wanted[CACHE_KEY_BYTES];
+    if (strlen(id) != CORE_LEASE_ID_SIZE || strlen(scope) >= HF_SCOPE_TEXT_MAX)
+        return false; /* no lease has these */
     cache_key(ids, id, key);
+    cache_check(ids, scope, id, wanted);
     env_mutex_lock(&ids->mutex);
     const struct cached_lease *entry = find_cached_locked(ids, key);
-    if (entry)
+    if (entry) {
         memcpy(ret_lease, entry->lease, strlen(entry->lease) + 1);
+        *ret_belongs = hash_is_same_secret(entry->check, wanted, CACHE_KEY_BYTES);
+    }
     env_mutex_unlock(&ids->mutex);
     return entry != NULL;
 }
@@ -230,7 +276,7 @@ void lease_id_of(struct lease_ids *ids, const char *scope, const char *lease,
                  char ret_id[CORE_LEASE_ID_SIZE + 1])
 {
     compute_id(ids, scope, lease, ret_id);
-    cache_add(ids, ret_id, lease);
+    cache_add(ids, scope, ret_id, lease);
 }
 
 /* ---- Finding ------------------------------------------------------------------------- */
@@ -261,13 +307,11 @@ enum hf_status lease_id_find(struct lease_ids *ids, struct hf_client *client, co
                              struct hf_error *error)
 {
     struct search search = { ids, scope, id, ret_lease, false };
-    char known[CORE_LEASE_ID_SIZE + 1];
-    if (cache_get(ids, id, ret_lease)) {
-        compute_id(ids, scope, ret_lease, known);
-        return same_id(known, id)
+    bool belongs;
+    if (cache_get(ids, scope, id, ret_lease, &belongs))
+        return belongs
                    ? error_clear(error)
                    : error_set(error, HF_NOT_FOUND, "this is the id of another lock's lease");
-    }
     if (!client)
         return error_set(error, HF_UNSUPPORTED, "the lease is not in the cache");
     enum hf_status status =
@@ -276,6 +320,6 @@ enum hf_status lease_id_find(struct lease_ids *ids, struct hf_client *client, co
         return status;
     if (!search.found)
         return error_set(error, HF_NOT_FOUND, "there is no lease with this id");
-    cache_add(ids, id, ret_lease);
+    cache_add(ids, scope, id, ret_lease);
     return error_clear(error);
 }

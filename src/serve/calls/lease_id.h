@@ -44,6 +44,11 @@ enum hf_status lease_id_find(struct lease_ids *ids, struct hf_client *client, co
                              const char *id, char ret_lease[HF_LEASE_TEXT_MAX],
                              struct hf_error *error);
 
+/* Memory for orders (lease_order.c), of one size, which is kept to be used again. NULL if memory
+ * runs out. Only the thread that runs the loop may call these. */
+void *lease_ids_take_block(struct lease_ids *ids, size_t size);
+void lease_ids_give_block(struct lease_ids *ids, void *block);
+
 /* Drops a lease from the cache, because it has ended. */
 void lease_id_forget(struct lease_ids *ids, const char *id);
 

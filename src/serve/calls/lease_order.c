@@ -8,10 +8,14 @@
 #include "base/mutant.h"
 #include "base/parse.h"
 #include "base/rule.h"
+#include "serve/calls/txn_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The strings of most orders. */
+#define ORDER_TEXT_USUAL 256
 
 struct lease_order {
     struct call_order order; /* must be the first member */
@@ -25,6 +29,7 @@ struct lease_order {
     char *lease;        /* the text of the lease that was granted, and its id */
     char lease_id[CORE_LEASE_ID_SIZE + 1];
     char etag[HF_KEY_ETAG_SIZE + 1];
+    bool is_short;                /* the text is at most ORDER_TEXT_USUAL */
     _Alignas(void *) char text[]; /* pointers to the scopes, and then all strings */
 };
 
@@ -60,6 +65,7 @@ static enum hf_status open_handle(struct lease_order *it, int64_t poll_ms,
 /* The lease stays if the handle holds it and `detaches`; otherwise it is given up. */
 static void close_handle(struct lease_order *it, bool detaches)
 {
+    MUTANT(mutant_releases_txn_key(it->txn ? it->key : NULL));
     if (it->txn)
         hf_txn_free(it->txn); /* which was joined: its key is detached */
     else if (detaches && RULE(GRANTS_ARE_DETACHED)) {
@@ -134,6 +140,15 @@ static struct mono_time valid_until(struct lease_order *it, struct hf_lock *lock
     return mono_add(now, SPAN_MS(left_ms));
 }
 
+/* The text of a lease begins with its token. */
+static uint64_t token_of_lease(const char *lease)
+{
+    struct view rest = view_of(lease);
+    uint64_t token = 0;
+    check(parse_u64(view_cut(&rest, ':'), UINT64_MAX, &token, NULL) == HF_OK);
+    return token;
+}
+
 /* The handle holds the lock. */
 static enum hf_status describe_grant(struct lease_order *it, const struct hf_key_info *info,
                                      struct core_result *result, struct hf_error *error)
@@ -153,7 +168,7 @@ static enum hf_status describe_grant(struct lease_order *it, const struct hf_key
         return error_no_memory(error);
     lease_id_of(it->ids, it->task.scope, text, it->lease_id);
     memcpy(result->lease_id, it->lease_id, sizeof result->lease_id);
-    result->token = hf_lock_token(lock);
+    result->token = token_of_lease(text);
     result->ttl_ms = hf_lock_ttl_ms(lock);
     result->valid_until = valid_until(it, lock);
     result->keep = true;
@@ -273,8 +288,10 @@ static enum hf_status keep_alive(struct lease_order *it, const char *lease,
 static enum hf_status end_txn(struct lease_order *it, struct hf_error *error)
 {
     const struct lease_task *task = &it->task;
-    return hf_txn_decide(task->client, task->txn_id, task->rolls_back ? HF_ROLLBACK : HF_COMMIT,
-                         /* ret_decision */ NULL, error);
+    struct txn_call call = { .kind = TXN_CALL_DECIDE,
+                             .id = task->txn_id,
+                             .decision = task->rolls_back ? HF_ROLLBACK : HF_COMMIT };
+    return txn_call_make(task->client, &call, error);
 }
 
 /* A handle for a lease of the wire, for one change. *ret_txn: the transaction for which it is
@@ -317,15 +334,6 @@ static enum hf_status update_under_lease(struct lease_order *it, const char *lea
     result->version = info.version;
     memcpy(result->etag, info.etag, sizeof result->etag);
     return status;
-}
-
-/* The text of a lease begins with its token. */
-static uint64_t token_of_lease(const char *lease)
-{
-    struct view rest = view_of(lease);
-    uint64_t token = 0;
-    check(parse_u64(view_cut(&rest, ':'), UINT64_MAX, &token, NULL) == HF_OK);
-    return token;
 }
 
 /* Finds the lease by its id, and checks the token that the client expects. Without a client, only
@@ -554,7 +562,10 @@ static void free_lease_order(struct call_order *order)
     if (it->task.done)
         it->task.done(it->task.argument);
     free(it->lease);
-    free(it);
+    if (it->is_short)
+        lease_ids_give_block(it->ids, it);
+    else
+        free(it);
 }
 
 /* Copies a string behind the others. */
@@ -584,9 +595,13 @@ enum hf_status lease_order_new(struct env *env, struct lease_ids *ids,
     size_t scopes = task->scope_count * sizeof *task->scopes;
     for (size_t i = 0; i < task->scope_count; i++)
         strings += strlen(task->scopes[i]) + 1;
-    struct lease_order *it = calloc(1, sizeof *it + scopes + strings + task->size);
+    size_t size = scopes + strings + task->size;
+    bool is_short = size <= ORDER_TEXT_USUAL;
+    struct lease_order *it = is_short ? lease_ids_take_block(ids, sizeof *it + ORDER_TEXT_USUAL)
+                                      : malloc(sizeof *it + size);
     if (!it)
         return error_no_memory(error);
+    *it = (struct lease_order){ .is_short = is_short };
     const char **kept = (const char **)(void *)it->text;
     char *at = it->text + scopes;
     call_order_init(&it->order, make_lease_call, free_lease_order);

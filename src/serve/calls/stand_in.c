@@ -5,9 +5,12 @@
 
 #include "base/check.h"
 
-/* How often the thread that stands by looks, without finding that the loop was left since, before
- * it sleeps. */
-#define LOOKS_MAX 20
+/* The thread that stands by looks this often. If it finds that the loop was left, it looks again
+ * when the patience ends. So a loop is left for at most as long as this. */
+#define LOOK_EVERY SPAN_MS(10)
+
+/* How often it looks, without finding that the loop was left since, before it sleeps. */
+#define LOOKS_MAX 10
 
 struct turns {
     struct stand_in_options options;
@@ -36,12 +39,14 @@ static void stand_by_locked(struct turns *turns)
     unsigned looks = 0;
     turns->stands_by = true;
     while (!turns->over && !is_left_too_long_locked(turns)) {
-        struct mono_time next = { MOMENT_FAR };
+        struct mono_time next = mono_add(turns->left_at, STAND_IN_PATIENCE);
         looks = turns->left || turns->times_left != seen ? 0 : looks + 1;
         seen = turns->times_left;
         turns->sleeps = looks > LOOKS_MAX;
-        if (!turns->sleeps)
-            next = mono_add(env_now(turns->options.env), STAND_IN_PATIENCE);
+        if (turns->sleeps)
+            next.us = MOMENT_FAR;
+        else if (!turns->left)
+            next = mono_add(env_now(turns->options.env), LOOK_EVERY);
         env_cond_wait_until(&turns->changed, &turns->mutex, next);
     }
     turns->sleeps = turns->stands_by = turns->left = false;

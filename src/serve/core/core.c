@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What is kept to be used again: nodes of the maps of requests and of calls; requests, and
+ * operations with a text of the usual size. */
+#define SPARE_NODES   128
+#define SPARE_MAX     64
+#define OP_TEXT_USUAL 128
+
 /* Numbers in the order of their bytes, as keys of a map. */
 static struct view number_key(uint64_t number, unsigned char key[8])
 {
@@ -41,22 +47,24 @@ struct core *core_new(const struct core_limits *limits, core_free_order *free_or
     check(limits->requests_max > 0 && limits->calls_max > 0 && limits->poll_min.us >= 1000);
     core->limits = *limits;
     core->free_order = free_order;
+    TAILQ_INIT(&core->grants);
     TAILQ_INIT(&core->answers);
     TAILQ_INIT(&core->urgent);
     TAILQ_INIT(&core->ordinary);
     TAILQ_INIT(&core->remembered);
     core->timers = CORE_TIMERS_INIT;
-    core->requests = core->calls = core->lines = core->ids = MAP_INIT;
+    core->requests = core->calls = MAP_INIT_BUSY(SPARE_NODES);
+    core->lines = core->ids = MAP_INIT;
     return core;
 }
 
 static struct core_request *request_make(struct core *core, uint64_t number)
 {
     void *old;
-    struct core_request *request = calloc(1, sizeof *request);
+    struct core_request *request = spare_take(&core->spare_requests, sizeof *request);
     if (!request)
         return NULL;
-    request->limit.kind = TIMER_REQUEST;
+    *request = (struct core_request){ .limit = { .kind = TIMER_REQUEST } };
     if (!core_timers_reserve(&core->timers)) {
         free(request);
         return NULL;
@@ -75,15 +83,20 @@ static void request_drop(struct core *core, struct core_request *request)
     core_timer_clear(&core->timers, &request->limit.timer);
     core_timers_unreserve(&core->timers);
     check(map_take(&core->requests, key_view(request->key)) == request);
-    free(request);
+    spare_give(&core->spare_requests, request, SPARE_MAX);
 }
 
-static struct core_op *op_new(struct view resource, const struct core_retry *retry, void *order)
+static struct core_op *op_new(struct core *core, struct view resource,
+                              const struct core_retry *retry, void *order)
 {
     check(resource.size <= CORE_RESOURCE_MAX && retry->id.size <= CORE_REQUEST_ID_MAX);
-    struct core_op *op = calloc(1, sizeof *op + resource.size + retry->id.size);
+    size_t size = resource.size + retry->id.size;
+    bool is_short = size <= OP_TEXT_USUAL;
+    struct core_op *op = is_short ? spare_take(&core->spare_ops, sizeof *op + OP_TEXT_USUAL)
+                                  : malloc(sizeof *op + size);
     if (!op)
         return NULL;
+    *op = (struct core_op){ .is_short = is_short };
     if (resource.size > 0)
         memcpy(op->text, resource.data, resource.size);
     if (retry->id.size > 0)
@@ -97,23 +110,37 @@ static struct core_op *op_new(struct view resource, const struct core_retry *ret
     return op;
 }
 
+static void op_free(struct core *core, struct core_op *op)
+{
+    if (op->is_short)
+        spare_give(&core->spare_ops, op, SPARE_MAX);
+    else
+        free(op);
+}
+
 void op_free_if_unused(struct core *core, struct core_op *op)
 {
-    (void)core;
     if (op->state != OP_ENDED || op->unanswered > 0 || op->remembered)
         return;
     check(!op_is_wanted(op) && TAILQ_EMPTY(&op->late) && !op->order && !op->starting &&
           op->call == 0);
-    free(op);
+    op_free(core, op);
 }
 
 /* ---- Answers and calls --------------------------------------------------------------- */
+
+/* Whoever has waited for a lock has it now, and others wait for its release. So it is answered
+ * before the one that has released it. */
+static bool is_granted_wait(const struct core_request *request)
+{
+    return request->op->waits && request->result->status == HF_OK;
+}
 
 /* The list that the request is in. */
 static struct core_requests *list_of(struct core *core, const struct core_request *request)
 {
     if (request->answered)
-        return &core->answers;
+        return is_granted_wait(request) ? &core->grants : &core->answers;
     return request->late ? &request->op->late : &request->op->requests;
 }
 
@@ -124,7 +151,7 @@ static void answer_request(struct core *core, struct core_request *request,
     request->answered = true;
     request->result = result;
     request->op->unanswered++;
-    TAILQ_INSERT_TAIL(&core->answers, request, link);
+    TAILQ_INSERT_TAIL(list_of(core, request), request, link);
 }
 
 void op_answer(struct core *core, struct core_op *op, const struct core_result *result)
@@ -180,11 +207,17 @@ bool op_withdraw(struct core *core, struct core_op *op)
     return true;
 }
 
+static struct core_request *first_answered(const struct core *core)
+{
+    struct core_request *request = TAILQ_FIRST(&core->grants);
+    return request ? request : TAILQ_FIRST(&core->answers);
+}
+
 static void pop_answer(struct core *core, struct core_action *ret_action)
 {
-    struct core_request *request = TAILQ_FIRST(&core->answers);
+    struct core_request *request = first_answered(core);
     struct core_op *op = request->op;
-    TAILQ_REMOVE(&core->answers, request, link);
+    TAILQ_REMOVE(list_of(core, request), request, link);
     *ret_action =
         (struct core_action){ .kind = CORE_ANSWER, .request = key_number(request->key) };
     /* The operation may be freed before the caller has read its result. */
@@ -225,7 +258,7 @@ static bool pop_call(struct core *core, struct core_action *ret_action)
 
 bool core_next(struct core *core, struct core_action *ret_action)
 {
-    if (!TAILQ_EMPTY(&core->answers)) {
+    if (first_answered(core)) {
         pop_answer(core, ret_action);
         return true;
     }
@@ -345,14 +378,14 @@ static struct core_op *make_op(struct core *core, uint64_t number, struct view r
                                const struct core_retry *retry, struct mono_time until,
                                void *order)
 {
-    struct core_op *op = op_new(resource, retry, order);
+    struct core_op *op = op_new(core, resource, retry, order);
     if (!op)
         return NULL;
     struct core_request *request = request_make(core, number);
     if (!request || !memory_add(core, op)) {
         if (request)
             request_drop(core, request);
-        free(op);
+        op_free(core, op);
         return NULL;
     }
     request->op = op;
@@ -368,7 +401,7 @@ static void unmake_op(struct core *core, struct core_op *op)
     TAILQ_REMOVE(&op->requests, request, link);
     request_drop(core, request);
     memory_remove(core, op);
-    free(op);
+    op_free(core, op);
 }
 
 enum hf_status core_acquire(struct core *core, uint64_t request,
@@ -580,6 +613,8 @@ void core_free(struct core *core)
     map_release(&core->calls);
     map_release(&core->lines);
     map_release(&core->ids);
+    spare_release(&core->spare_requests);
+    spare_release(&core->spare_ops);
     core_timers_release(&core->timers);
     free(core);
 }

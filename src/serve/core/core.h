@@ -186,7 +186,8 @@ struct core_action {
     int64_t poll_ms; /* BEGIN: the pace of the polls */
 };
 
-/* Takes the next action. False: there is none now. */
+/* Takes the next action. False: there is none now. Of several answers, those to waiters that were
+ * granted their lock come first, because others wait for its release. */
 bool core_next(struct core *core, struct core_action *ret_action);
 
 /* ---- Counts -------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #define SERVE_CORE_CORE_INSIDE_H
 
 #include "base/map.h"
+#include "base/spare.h"
 #include "serve/core/core.h"
 #include "serve/core/timers.h"
 
@@ -70,6 +71,7 @@ struct core_op {
     uint64_t content;     /* what the requests of this id agree in */
     struct view resource; /* in `text`, and so is the id */
     struct view id;
+    bool is_short; /* the text is at most OP_TEXT_USUAL */
     char text[];
 };
 
@@ -102,13 +104,14 @@ struct core {
     struct map lines;    /* by resource */
     struct map ids;      /* operations with a request id */
     uint64_t last_call;
-    size_t starting; /* operations whose next call has not been taken */
-    struct core_requests answers;
-    struct core_ops urgent, ordinary; /* operations that wait for a call */
-    struct core_ops remembered;       /* the oldest first */
+    size_t starting;                      /* operations whose next call has not been taken */
+    struct core_requests grants, answers; /* the first ones are taken first */
+    struct core_ops urgent, ordinary;     /* operations that wait for a call */
+    struct core_ops remembered;           /* the oldest first */
     uint64_t retries;
     size_t remembered_count;
     struct core_result told; /* the result of the last answer that was taken */
+    struct spare spare_requests, spare_ops;
 };
 
 /* ---- core.c -------------------------------------------------------------------------- */

@@ -3,14 +3,18 @@
 #include "serve/events/timelines.h"
 
 #include "base/check.h"
-#include "base/map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* The memory is bounded, so that there are a few timelines in a slot at most. */
+#define SLOTS ((size_t)4096)
+
 struct kept {
     struct timeline *timeline;
     struct kept *older, *newer; /* by their last change */
+    struct kept *next;          /* in the same slot */
+    uint64_t hash;
     int64_t changed_ms;
     size_t bytes;
     size_t size;
@@ -18,18 +22,20 @@ struct kept {
 };
 
 struct timelines {
-    struct map by_resource;
+    unsigned char key[SIPHASH_KEY_BYTES];
+    struct kept *slots[SLOTS]; /* by the hash of the resource */
     struct kept *oldest, *newest;
     size_t bytes;
     int64_t complete_since_ms; /* of a timeline that begins anew */
 };
 
-struct timelines *timelines_new(int64_t now_ms)
+struct timelines *timelines_new(int64_t now_ms, const unsigned char key[SIPHASH_KEY_BYTES])
 {
     struct timelines *timelines = calloc(1, sizeof *timelines);
     if (!timelines)
         return NULL;
-    *timelines = (struct timelines){ .by_resource = MAP_INIT, .complete_since_ms = now_ms };
+    memcpy(timelines->key, key, SIPHASH_KEY_BYTES);
+    timelines->complete_since_ms = now_ms;
     return timelines;
 }
 
@@ -52,11 +58,25 @@ static struct view resource_of(const struct kept *kept)
     return (struct view){ kept->resource, kept->size };
 }
 
+/* Where the pointer to the timeline of this resource is, or would be. */
+static struct kept **find_kept(struct timelines *timelines, struct view resource, uint64_t hash)
+{
+    struct kept **at = &timelines->slots[hash % SLOTS];
+    while (*at && !((*at)->hash == hash && view_equal(resource_of(*at), resource)))
+        at = &(*at)->next;
+    return at;
+}
+
+static struct kept *get_kept(struct timelines *timelines, struct view resource)
+{
+    return *find_kept(timelines, resource, hash_siphash(timelines->key, resource));
+}
+
 static void forget_timeline(struct timelines *timelines, struct kept *kept)
 {
     if (kept->changed_ms >= timelines->complete_since_ms)
         timelines->complete_since_ms = kept->changed_ms + 1;
-    map_take(&timelines->by_resource, resource_of(kept));
+    *find_kept(timelines, resource_of(kept), kept->hash) = kept->next;
     unlink_kept(timelines, kept);
     timelines->bytes -= kept->bytes;
     timeline_free(kept->timeline);
@@ -69,32 +89,34 @@ void timelines_free(struct timelines *timelines)
         return;
     while (timelines->oldest)
         forget_timeline(timelines, timelines->oldest);
-    map_release(&timelines->by_resource);
     free(timelines);
 }
 
-static struct kept *kept_new(struct timelines *timelines, struct view resource)
+static struct kept *kept_new(struct timelines *timelines, struct view resource, uint64_t hash)
 {
     struct kept *kept = calloc(1, sizeof *kept + resource.size);
-    void *old;
     if (!kept)
         return NULL;
+    kept->hash = hash;
     kept->size = resource.size;
     memcpy(kept->resource, resource.data, resource.size);
     kept->timeline = timeline_new(TIMELINE_HOLDS_MAX, timelines->complete_since_ms);
-    if (!kept->timeline || !map_put(&timelines->by_resource, resource_of(kept), kept, &old)) {
-        timeline_free(kept->timeline);
+    if (!kept->timeline) {
         free(kept);
         return NULL;
     }
+    struct kept **slot = &timelines->slots[hash % SLOTS];
+    kept->next = *slot;
+    *slot = kept;
     link_newest(timelines, kept);
     return kept;
 }
 
 static struct kept *open_kept(struct timelines *timelines, struct view resource)
 {
-    struct kept *kept = map_get(&timelines->by_resource, resource);
-    return kept ? kept : kept_new(timelines, resource);
+    uint64_t hash = hash_siphash(timelines->key, resource);
+    struct kept *kept = *find_kept(timelines, resource, hash);
+    return kept ? kept : kept_new(timelines, resource, hash);
 }
 
 struct timeline *timelines_open(struct timelines *timelines, struct view resource)
@@ -119,8 +141,8 @@ static void note_timeline_change(struct timelines *timelines, struct kept *kept,
 void timelines_note(struct timelines *timelines, struct view resource,
                     const struct timeline_hold *hold, int64_t now_ms)
 {
-    struct kept *kept = hold->began.at_ms > 0 ? open_kept(timelines, resource)
-                                              : map_get(&timelines->by_resource, resource);
+    struct kept *kept =
+        hold->began.at_ms > 0 ? open_kept(timelines, resource) : get_kept(timelines, resource);
     if (!kept)
         return;
     bool noted = timeline_note(kept->timeline, hold);
@@ -131,7 +153,7 @@ void timelines_note(struct timelines *timelines, struct view resource,
 
 void timelines_looked(struct timelines *timelines, struct view resource, int64_t now_ms)
 {
-    struct kept *kept = map_get(&timelines->by_resource, resource);
+    struct kept *kept = get_kept(timelines, resource);
     check(kept);
     note_timeline_change(timelines, kept, now_ms);
 }

@@ -7,6 +7,7 @@
 #ifndef SERVE_EVENTS_TIMELINES_H
 #define SERVE_EVENTS_TIMELINES_H
 
+#include "base/siphash.h"
 #include "base/timeline.h"
 #include "base/view.h"
 
@@ -15,8 +16,9 @@
 
 struct timelines;
 
-/* `now_ms` is the start of the server, in milliseconds since 1970. NULL if memory runs out. */
-struct timelines *timelines_new(int64_t now_ms);
+/* `now_ms` is the start of the server, in milliseconds since 1970. They are found by a hash with
+ * this key, so that nobody can choose names that are found slowly. NULL if memory runs out. */
+struct timelines *timelines_new(int64_t now_ms, const unsigned char key[SIPHASH_KEY_BYTES]);
 void timelines_free(struct timelines *timelines);
 
 /* The timeline of a lock, by its resource, "<namespace>/<scope>"; a new one if there is none. NULL

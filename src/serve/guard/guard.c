@@ -262,7 +262,7 @@ static bool has_our_host(const struct guard *guard, const struct http_request *r
     http_request_peer(request, &peer);
     if (!peer.is_unix && host.size > 0 && !is_our_host(guard, host))
         return false;
-    if (http_request_header(request, "Origin", &origin) == 0)
+    if (http_request_header(request, VIEW("Origin"), &origin) == 0)
         return true;
     struct view scheme = peer.is_tls ? VIEW("https://") : VIEW("http://");
     return view_starts_with(origin, scheme) && view_equal(view_from(origin, scheme.size), host);
@@ -277,7 +277,7 @@ static const struct token *find_token(const struct guard *guard,
     struct view header, prefix = VIEW("Bearer ");
     unsigned char hash[SHA256_BYTES];
     const struct token *found = NULL;
-    if (http_request_header(request, "Authorization", &header) != 1 ||
+    if (http_request_header(request, VIEW("Authorization"), &header) != 1 ||
         header.size < prefix.size + TOKEN_BYTES_MIN ||
         strncasecmp(header.data, prefix.data, prefix.size) != 0)
         return NULL;

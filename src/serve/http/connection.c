@@ -151,12 +151,9 @@ void connection_lost(struct connection *connection)
 
 static bool connection_begin_request(struct connection *connection)
 {
-    struct http_request *request = calloc(1, sizeof *request);
-    if (!request)
+    connection->request = request_new(connection);
+    if (!connection->request)
         return false;
-    request->connection = connection;
-    message_init(&request->message, &connection->server->rules);
-    connection->request = request;
     connection->state = CONNECTION_READING;
     return true;
 }

@@ -37,17 +37,6 @@ static bool head_is_token(struct view text)
     return text.size > 0;
 }
 
-/* No control character but the tab: so no NUL, and no CR inside a line. */
-static bool head_is_printable(struct view text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char c = (unsigned char)text.data[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            return false;
-    }
-    return true;
-}
-
 static struct view head_trimmed(struct view text)
 {
     while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
@@ -155,7 +144,7 @@ static bool head_parse_header(struct message *message, struct view line, struct 
             message, 400,
             "a header must be a name, directly followed by a colon and its value");
     struct view value = view_from(line, colon + 1);
-    if (!head_is_printable(value))
+    if (!message_is_printable(value))
         return head_refuse(message, 400, "a header contains a control character");
     *pair = (struct http_pair){ name, head_trimmed(value) };
     return true;
@@ -167,7 +156,8 @@ static bool head_parse_headers(struct message *message, struct view rest,
     size_t count = message->lines - 1;
     if (count == 0)
         return true;
-    message->headers = malloc(count * sizeof *message->headers);
+    message->headers =
+        count <= MESSAGE_FEW_HEADERS ? message->few : malloc(count * sizeof *message->headers);
     if (!message->headers)
         return head_refuse(message, 503, "the server is out of memory");
     for (size_t i = 0; i < count; i++) {

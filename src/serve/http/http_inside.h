@@ -104,7 +104,8 @@ struct connection {
 };
 
 struct http_request {
-    struct connection *connection;
+    struct connection *connection; /* NULL: it is a spare one */
+    struct http_request *next;     /* of the spare ones */
     void *user;
     bool chunked;   /* a stream, in chunks */
     bool silent;    /* a stream for HEAD */
@@ -162,6 +163,8 @@ struct http_server {
     struct http_figures figures;
     uint64_t date_at; /* the Date header, and until when it is right */
     char date[40];
+    struct http_request *spare; /* requests that were answered, to be used again */
+    size_t spare_count;
     struct buffer scratch;   /* a reply being built */
     char input[INPUT_BYTES]; /* what was just read, of any connection */
 };
@@ -189,7 +192,10 @@ bool connection_account(struct connection *connection);
 /* Begins the wait of a request that is under way: until enough that is read ahead becomes
  * too long. */
 void connection_pause(struct connection *connection);
+/* NULL: out of memory. */
+struct http_request *request_new(struct connection *connection);
 void request_free(struct http_request *request);
+void request_free_spare(struct http_server *server);
 
 /* timeouts.c */
 void timeout_set(struct connection *connection, enum timeout_kind kind);

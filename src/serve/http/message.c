@@ -7,8 +7,12 @@
 #include "serve/http/message.h"
 
 #include "base/check.h"
+#include "base/word.h"
 
 #include <stdlib.h>
+
+/* How much memory a head gets at first, at most. */
+#define HEAD_USUAL ((size_t)512)
 
 /* The order of the first ones is that of enum message_header. */
 static const char *const single_headers[] = {
@@ -41,20 +45,39 @@ void message_init(struct message *message, const struct message_rules *rules)
                                  .body = BUFFER_INIT(rules->body_bytes) };
 }
 
-void message_release(struct message *message)
+static void message_release_parts(struct message *message)
 {
-    buffer_release(&message->head);
-    buffer_release(&message->body);
     target_release(&message->target);
-    free(message->headers);
+    if (message->headers != message->few)
+        free(message->headers);
     message->headers = NULL;
     message->header_count = 0;
 }
 
+void message_release(struct message *message)
+{
+    buffer_release(&message->head);
+    buffer_release(&message->body);
+    message_release_parts(message);
+}
+
+void message_init_again(struct message *message)
+{
+    struct buffer head = message->head, body = message->body;
+    message_release_parts(message);
+    message_init(message, message->rules);
+    head.size = body.size = 0;
+    head.failed = body.failed = false;
+    body.max = message->body.max;
+    message->head = head;
+    message->body = body;
+}
+
 size_t message_bytes(const struct message *message)
 {
+    size_t headers = message->headers != message->few ? message->header_count : 0;
     return message->head.capacity + message->body.capacity +
-           message->header_count * sizeof *message->headers + message->target.bytes;
+           headers * sizeof *message->headers + message->target.bytes;
 }
 
 void message_refuse(struct message *message, int status, const char *why)
@@ -66,14 +89,49 @@ void message_refuse(struct message *message, int status, const char *why)
     message->why = why;
 }
 
-bool message_equal_nocase(struct view a, struct view b)
+/* Whether eight bytes differ at most in the case of letters. */
+static bool is_same_word_nocase(uint64_t a, uint64_t b)
 {
-    if (a.size != b.size)
-        return false;
-    for (size_t i = 0; i < a.size; i++) {
+    uint64_t differ = a ^ b;
+    uint64_t small = (b | EACH_BYTE(0x20)) & EACH_BYTE(0x7f);
+    uint64_t from_a = small + EACH_BYTE(0x80 - 'a'), above_z = small + EACH_BYTE(0x7f - 'z');
+    uint64_t letters = from_a & ~above_z & ~b & EACH_BYTE(0x80);
+    return (differ & ~(letters >> 2)) == 0;
+}
+
+bool message_same_nocase(struct view a, struct view b)
+{
+    size_t i = 0;
+    for (; a.size - i >= 8; i += 8)
+        if (!is_same_word_nocase(load_little_endian(a.data + i),
+                                 load_little_endian(b.data + i)))
+            return false;
+    for (; i < a.size; i++) {
         char x = a.data[i], y = b.data[i];
         bool letter = (x | 0x20) >= 'a' && (x | 0x20) <= 'z';
         if (x != y && !(letter && (x ^ y) == 0x20))
+            return false;
+    }
+    return true;
+}
+
+/* Whether one of eight bytes may be a control character. */
+static bool may_have_control(uint64_t word)
+{
+    uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
+    uint64_t flipped = word ^ EACH_BYTE(0x7f);
+    uint64_t deleted = (flipped - EACH_BYTE(1)) & ~flipped;
+    return ((low | deleted) & EACH_BYTE(0x80)) != 0;
+}
+
+bool message_is_printable(struct view text)
+{
+    size_t i = 0;
+    while (text.size - i >= 8 && !may_have_control(load_little_endian(text.data + i)))
+        i += 8;
+    for (; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
             return false;
     }
     return true;
@@ -117,8 +175,11 @@ static void message_check_first(struct message *message, char first)
 
 static size_t message_feed_head(struct message *message, struct view bytes)
 {
-    if (message->head.size == 0)
+    if (message->head.size == 0) {
         message_check_first(message, bytes.data[0]);
+        /* Mostly all of it is here. If there is no memory, the append says so. */
+        (void)buffer_reserve(&message->head, bytes.size < HEAD_USUAL ? bytes.size : HEAD_USUAL);
+    }
     size_t lf = view_find(bytes, '\n');
     struct view piece = view_first(bytes, lf + 1);
     if (message->phase == MESSAGE_REFUSED)

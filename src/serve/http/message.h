@@ -14,8 +14,8 @@
  * both lengths, a length twice or not in plain digits, transfer codings other than
  * "chunked", chunk extensions, trailers, other versions.
  *
- * Memory: the head, the body and, when the head is complete, one block with the parsed
- * parts. */
+ * Memory: the head, the body and, when the head is complete, the parsed parts. A message that is
+ * used again (message_init_again) keeps the memory of the first two. */
 #ifndef SERVE_HTTP_MESSAGE_H
 #define SERVE_HTTP_MESSAGE_H
 
@@ -34,6 +34,7 @@ enum message_header {
 };
 
 #define MESSAGE_SINGLES_MAX 64
+#define MESSAGE_FEW_HEADERS 6
 
 /* What every message of a server obeys. */
 struct message_rules {
@@ -83,8 +84,9 @@ struct message {
     bool keep_alive;
     bool expects_continue;
     struct view host;
-    struct http_pair *headers;
+    struct http_pair *headers; /* `few`, or a block of their own */
     size_t header_count;
+    struct http_pair few[MESSAGE_FEW_HEADERS];
     struct target target;
 
     enum chunk_state chunk_state;
@@ -95,6 +97,9 @@ struct message {
 
 void message_init(struct message *message, const struct message_rules *rules);
 void message_release(struct message *message);
+
+/* Releases a message, and makes it a new one. */
+void message_init_again(struct message *message);
 
 /* Takes bytes until the message is complete or refused, and returns how many it took. */
 size_t message_feed(struct message *message, struct view bytes);
@@ -112,7 +117,15 @@ static inline bool message_begun(const struct message *message)
 size_t message_bytes(const struct message *message);
 
 /* Whether two texts are equal but for the case of ASCII letters. */
-bool message_equal_nocase(struct view a, struct view b);
+bool message_same_nocase(struct view a, struct view b); /* of the same size */
+
+static inline bool message_equal_nocase(struct view a, struct view b)
+{
+    return a.size == b.size && message_same_nocase(a, b);
+}
+
+/* Whether a text has no control character but the tab: so no NUL, and no CR inside a line. */
+bool message_is_printable(struct view text);
 
 /* ---- Between message.c, head.c and chunk.c ----------------------------------------------- */
 

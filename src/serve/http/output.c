@@ -18,11 +18,65 @@
 #define TOGETHER_BYTES_MAX (16 * 1024)
 #define ERROR_BODY_MAX     1024
 
-void request_free(struct http_request *request)
+/* So many requests are kept to be used again, if their head and body are short. */
+#define SPARE_MAX       64
+#define SPARE_BYTES_MAX 1024
+
+/* ---- Requests ---------------------------------------------------------------------------- */
+
+struct http_request *request_new(struct connection *connection)
+{
+    struct http_server *server = connection->server;
+    struct http_request *request = server->spare;
+    if (request) {
+        server->spare = request->next;
+        server->spare_count--;
+        request->next = NULL;
+    } else {
+        request = calloc(1, sizeof *request);
+        if (!request)
+            return NULL;
+        message_init(&request->message, &server->rules);
+    }
+    request->connection = connection;
+    return request;
+}
+
+static void request_release(struct http_request *request)
 {
     message_release(&request->message);
     free(request);
 }
+
+void request_free(struct http_request *request)
+{
+    struct http_server *server = request->connection->server;
+    const struct message *message = &request->message;
+    if (server->spare_count >= SPARE_MAX || message->head.capacity > SPARE_BYTES_MAX ||
+        message->body.capacity > SPARE_BYTES_MAX) {
+        request_release(request);
+        return;
+    }
+    message_init_again(&request->message);
+    request->connection = NULL;
+    request->user = NULL;
+    request->chunked = request->silent = request->continued = false;
+    request->next = server->spare;
+    server->spare = request;
+    server->spare_count++;
+}
+
+void request_free_spare(struct http_server *server)
+{
+    while (server->spare) {
+        struct http_request *request = server->spare;
+        server->spare = request->next;
+        request_release(request);
+    }
+    server->spare_count = 0;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------ */
 
 bool connection_account(struct connection *connection)
 {

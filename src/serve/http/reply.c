@@ -2,6 +2,8 @@
 /* reply.c: the head of a reply as bytes. */
 #include "serve/http/reply.h"
 
+#include "serve/http/message.h"
+
 #include <stdio.h>
 
 static const struct {
@@ -54,21 +56,11 @@ bool reply_has_body(int status)
     return status >= 200 && status != 204 && status != 304;
 }
 
-static bool reply_text_valid(struct view text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char c = (unsigned char)text.data[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            return false;
-    }
-    return true;
-}
-
 bool reply_headers_valid(const struct http_header *headers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (headers[i].name[0] == '\0' || !reply_text_valid(view_of(headers[i].name)) ||
-            !reply_text_valid(headers[i].value))
+        if (headers[i].name[0] == '\0' || !message_is_printable(view_of(headers[i].name)) ||
+            !message_is_printable(headers[i].value))
             return false;
     return true;
 }
@@ -88,7 +80,9 @@ bool reply_append_head(struct buffer *out, const struct reply_head *head)
     buffer_append_byte(out, ' ');
     buffer_append(out, view_of(reply_reason(head->status)));
     buffer_append(out, VIEW("\r\n"));
-    reply_append_line(out, "Date", head->date);
+    buffer_append(out, VIEW("Date: "));
+    buffer_append(out, head->date);
+    buffer_append(out, VIEW("\r\n"));
     for (size_t i = 0; i < head->header_count; i++)
         reply_append_line(out, head->headers[i].name, head->headers[i].value);
     if (head->chunked) {

@@ -34,26 +34,24 @@ size_t http_request_parameters(const struct http_request *request,
     return request->message.target.parameter_count;
 }
 
-size_t http_request_parameter(const struct http_request *request, const char *name,
+size_t http_request_parameter(const struct http_request *request, struct view name,
                               struct view *ret_value)
 {
     const struct target *target = &request->message.target;
-    struct view wanted = view_of(name);
     size_t found = 0;
     for (size_t i = 0; i < target->parameter_count; i++)
-        if (view_equal(target->parameters[i].name, wanted) && found++ == 0 && ret_value)
+        if (view_equal(target->parameters[i].name, name) && found++ == 0 && ret_value)
             *ret_value = target->parameters[i].value;
     return found;
 }
 
-size_t http_request_header(const struct http_request *request, const char *name,
+size_t http_request_header(const struct http_request *request, struct view name,
                            struct view *ret_value)
 {
     const struct message *message = &request->message;
-    struct view wanted = view_of(name);
     size_t found = 0;
     for (size_t i = 0; i < message->header_count; i++)
-        if (message_equal_nocase(message->headers[i].name, wanted) && found++ == 0 && ret_value)
+        if (message_equal_nocase(message->headers[i].name, name) && found++ == 0 && ret_value)
             *ret_value = message->headers[i].value;
     return found;
 }

@@ -109,6 +109,7 @@ static void server_free(struct http_server *server)
     tls_context_free(server->tls);
     map_release(&server->peers);
     buffer_release(&server->scratch);
+    request_free_spare(server);
     free(server->error_content_type);
     free(server);
 }

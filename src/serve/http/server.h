@@ -201,12 +201,12 @@ struct http_pair {
 };
 size_t http_request_parameters(const struct http_request *request,
                                const struct http_pair **ret_pairs);
-size_t http_request_parameter(const struct http_request *request, const char *name,
+size_t http_request_parameter(const struct http_request *request, struct view name,
                               struct view *ret_value);
 
 /* Headers. Names are compared without regard to case. Returns how often the header occurs;
  * *ret_value is the first value, without spaces around it. */
-size_t http_request_header(const struct http_request *request, const char *name,
+size_t http_request_header(const struct http_request *request, struct view name,
                            struct view *ret_value);
 size_t http_request_headers(const struct http_request *request,
                             const struct http_pair **ret_pairs);

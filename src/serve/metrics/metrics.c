@@ -183,6 +183,18 @@ void metrics_sweep(void *argument, const struct hf_sweep_report *run)
                               memory_order_relaxed);
 }
 
+void metrics_scrub(struct metrics *metrics, const struct hf_store_scrub_report *slice,
+                   bool whole)
+{
+    add(&metrics->scrub.runs, 1);
+    add(&metrics->scrub.failures, !whole);
+    add(&metrics->scrub.rounds, whole && slice->complete);
+    add(&metrics->scrub.objects, slice->objects);
+    add(&metrics->scrub.bytes, slice->bytes_read);
+    add(&metrics->scrub.findings,
+        slice->damaged + slice->missing + slice->unreadable + slice->too_new + slice->unknown);
+}
+
 void metrics_set_backlog(struct metrics *metrics, const struct metrics_backlog *backlog)
 {
     set(&metrics->backlog.chunks, backlog->chunks);

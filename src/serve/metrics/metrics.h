@@ -5,7 +5,8 @@
  *
  *   - those of requests are the loop's own, without a lock or an atomic: metrics_request;
  *   - those of workers and of the library's threads are atomics: metrics_store_request,
- *     metrics_sweep, metrics_set_backlog, metrics_set_clock. Any thread may call these;
+ *     metrics_sweep, metrics_scrub, metrics_set_backlog, metrics_set_clock. Any thread may call
+ *     these;
  *   - those that other parts of the server keep anyway are read for each reply: struct
  *     metrics_now.
  *
@@ -51,6 +52,10 @@ void metrics_store_request(void *metrics, const struct hf_store_request *request
 
 /* hf_sweeper_options.ran; its argument is the metrics. One run of the idle sweeper has ended. */
 void metrics_sweep(void *metrics, const struct hf_sweep_report *run);
+
+/* A slice of the store was scrubbed; `whole`: to its end. */
+void metrics_scrub(struct metrics *metrics, const struct hf_store_scrub_report *slice,
+                   bool whole);
 
 /* What compaction and index workers have yet to do, as they last saw it, over all partitions and
  * indexes. Until the first call, these figures are not shown. */

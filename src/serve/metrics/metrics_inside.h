@@ -60,6 +60,9 @@ struct metrics {
         atomic_int_fast64_t duration_ms;
     } sweep;
     struct {
+        atomic_uint_fast64_t runs, rounds, objects, bytes, findings, failures;
+    } scrub;
+    struct {
         atomic_bool known;
         atomic_uint_fast64_t chunks, due_groups, due_bytes, index_entries;
         atomic_int_fast64_t lag_ms;

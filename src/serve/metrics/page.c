@@ -271,6 +271,22 @@ static void put_sweeps(const struct page *page, const struct metrics *metrics)
               load(&metrics->sweep.failed));
 }
 
+static void put_scrubs(const struct page *page, const struct metrics *metrics)
+{
+    put_count(page, "holdfast_scrub_runs", "Slices of the store that were scrubbed.",
+              load(&metrics->scrub.runs));
+    put_count(page, "holdfast_scrub_rounds", "How often a scrub reached the end of the store.",
+              load(&metrics->scrub.rounds));
+    put_count(page, "holdfast_scrub_objects", "Objects that scrubs read.",
+              load(&metrics->scrub.objects));
+    put_count(page, "holdfast_scrub_bytes", "Bytes that scrubs read.",
+              load(&metrics->scrub.bytes));
+    put_count(page, "holdfast_scrub_findings", "Damaged, missing or unknown objects found.",
+              load(&metrics->scrub.findings));
+    put_count(page, "holdfast_scrub_failures", "Slices that ended early.",
+              load(&metrics->scrub.failures));
+}
+
 static void put_backlog(const struct page *page, const struct metrics *metrics)
 {
     if (!atomic_load(&metrics->backlog.known))
@@ -319,6 +335,7 @@ void metrics_write(const struct metrics *metrics, const struct metrics_now *now,
     put_clock(&page, metrics);
     put_leases(&page, now);
     put_sweeps(&page, metrics);
+    put_scrubs(&page, metrics);
     put_backlog(&page, metrics);
     put_process(&page, metrics);
     if (open_metrics)

@@ -12,7 +12,7 @@
 static bool browser_has(const struct exchange *exchange, const struct page_file *file)
 {
     struct view known;
-    return http_request_header(exchange->http, "If-None-Match", &known) == 1 &&
+    return http_request_header(exchange->http, VIEW("If-None-Match"), &known) == 1 &&
            view_equal(known, view_of(file->etag));
 }
 

@@ -11,6 +11,7 @@
 
 #define AGAIN_AFTER   SPAN_S(10)
 #define STOP_CHECK_MS 100
+#define SCRUB_RATE    ((uint64_t)4 * 1024 * 1024) /* as 'holdfast sweep --scrub' */
 
 /* A partition that is merged, or an index that is compiled, by a thread of its own. */
 struct part {
@@ -200,12 +201,57 @@ static enum hf_status start_part(struct upkeep *upkeep, const char *kind, const 
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
+static bool report_scrub_finding(void *argument, const struct hf_scrub_finding *finding)
+{
+    const struct upkeep_options *options = &((struct upkeep *)argument)->options;
+    bool strange = finding->kind == HF_SCRUB_TOO_NEW || finding->kind == HF_SCRUB_UNKNOWN;
+    struct hf_error why;
+    char about[HF_KEY_BYTES_MAX + 32];
+    error_set(&why, strange ? HF_UNSUPPORTED : HF_CORRUPT, "%s: %s",
+              hf_scrub_kind_name(finding->kind),
+              finding->why[0] ? finding->why : hf_scrub_kind_text(finding->kind));
+    snprintf(about, sizeof about, "object '%s'", finding->key);
+    options->failed(options->argument, about, &why);
+    return true;
+}
+
+static bool slice_goes_on(void *argument, const struct hf_store_scrub_report *so_far)
+{
+    (void)so_far;
+    return upkeep_goes_on(argument);
+}
+
+/* Continues where the last slice ended, which may have been read by another process. If the store
+ * fails, the next one tries the same slice again. */
+static void scrub_next_slice(struct upkeep *upkeep)
+{
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    struct hf_store_scrub_report report = HF_STORE_SCRUB_REPORT;
+    options.remember = true;
+    options.bytes_max = upkeep->options.scrub_bytes;
+    options.rate_max = SCRUB_RATE;
+    options.finding = report_scrub_finding;
+    options.progress = slice_goes_on;
+    options.argument = upkeep;
+    enum hf_status status = hf_store_scrub(upkeep->options.store, &options, &report, NULL);
+    metrics_scrub(upkeep->options.metrics, &report, status == HF_OK);
+}
+
+/* Called in the sweeper's own thread. */
+static void note_sweep(void *argument, const struct hf_sweep_report *run)
+{
+    struct upkeep *upkeep = argument;
+    metrics_sweep(upkeep->options.metrics, run);
+    if (upkeep->options.scrub_bytes > 0 && run->stop == HF_SWEEP_STOP_DONE)
+        scrub_next_slice(upkeep);
+}
+
 static enum hf_status start_sweeper(struct upkeep *upkeep, struct hf_error *error)
 {
     struct hf_sweeper_options options = upkeep->options.sweeper;
     options.all_namespaces = true;
-    options.ran = metrics_sweep;
-    options.argument = upkeep->options.metrics;
+    options.ran = note_sweep;
+    options.argument = upkeep;
     enum hf_status status =
         hf_lock_new(upkeep->client, "serve", /* options */ NULL, &upkeep->unused, error);
     return status == HF_OK ? hf_sweeper_start(upkeep->client, &options, &upkeep->sweeper, error)

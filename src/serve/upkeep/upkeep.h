@@ -17,8 +17,10 @@
  *     reports their changes.
  *   - A part that fails (the partition does not exist yet, the store does not answer) is said once
  *     for each reason, and begins again after ten seconds.
- *   - It ends in bounded time: a sweep after one more entry, a merge and a compile at their next
- *     step, and each of them after at most one timeout of the store. */
+ *   - A scrub reads slowly (4 MiB/s), and changes nothing but its own position in the store. It
+ *     does not yield to requests.
+ *   - It ends in bounded time: a sweep after one more entry, a scrub within a second, a merge and a
+ *     compile at their next step, and each of them after at most one timeout of the store. */
 #ifndef SERVE_UPKEEP_UPKEEP_H
 #define SERVE_UPKEEP_UPKEEP_H
 
@@ -34,11 +36,13 @@ struct upkeep_options {
     struct metrics *metrics;
     bool sweeps;
     struct hf_sweeper_options sweeper; /* its callback is set by upkeep_start */
+    uint64_t scrub_bytes;              /* are scrubbed after each complete sweep; 0: none */
     const char *partitions[UPKEEP_NAMES_MAX];
     const char *indexes[UPKEEP_NAMES_MAX];
     size_t partition_count, index_count;
     const char *group; /* NULL: none */
-    /* A part has failed, and is tried again. Called by the threads of upkeep. */
+    /* A part has failed, and is tried again; or a scrub has found a damaged object, which is the
+     * part. Called by the threads of upkeep. */
     void (*failed)(void *argument, const char *part, const struct hf_error *why);
     void *argument;
 };
