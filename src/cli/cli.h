@@ -283,6 +283,12 @@ enum hf_status cli_open_objects(struct cli *cli);
 enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, bool must_exist,
                             struct hf_store **ret_store);
 
+/* Opens a store from which objects are deleted only if they have not changed: if nobody knows
+ * whether it can do that, it is probed. One that cannot be used for locks is opened all the
+ * same. */
+enum hf_status cli_open_for_deletes(struct cli *cli, struct view url, bool must_exist,
+                                    struct hf_store **ret_store);
+
 /* Opens the store into cli->handle, unless it is already open, and a client on it into cli->client.
  * main closes both. `ns` NULL: the namespace given by --ns, or the default namespace. `holder`
  * NULL: the host name and process id. */

@@ -102,10 +102,20 @@ enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, 
     options.warn_argument = cli;
     /* Disables core dumps, because memory contains the store's credentials. Programs that we start
      * can dump core as usual. */
-    if (view_starts_with(url, VIEW("s3:")) || view_starts_with(url, VIEW("http")) ||
-        view_starts_with(url, VIEW("unix:")))
+    if (!view_starts_with(url, VIEW("dir:")) && !view_starts_with(url, VIEW("sqlite:")) &&
+        !view_starts_with(url, VIEW("mem:")))
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return hf_store_open(text.data, &options, ret_store, &cli->error);
+}
+
+enum hf_status cli_open_for_deletes(struct cli *cli, struct view url, bool must_exist,
+                                    struct hf_store **ret_store)
+{
+    enum hf_status status =
+        cli_open_url(cli, url, /* coordinates */ true, must_exist, ret_store);
+    if (status == HF_UNSUPPORTED || status == HF_CORRUPT)
+        status = cli_open_url(cli, url, /* coordinates */ false, must_exist, ret_store);
+    return status;
 }
 
 /* Reminds the user, on a terminal, that the default store is local and not shared. */

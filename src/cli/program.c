@@ -65,6 +65,15 @@ void program_add_span(struct cli *cli, struct program *program, const char *name
     program_add_value(cli, program, option, view_of(ms));
 }
 
+void program_add_size(struct cli *cli, struct program *program, const char *name)
+{
+    char bytes[24];
+    if (!cli_given(cli, name))
+        return;
+    snprintf(bytes, sizeof bytes, "%" PRIu64, option_number(cli, name, 0));
+    program_add_value(cli, program, name, view_of(bytes));
+}
+
 enum hf_status program_start(struct cli *cli, struct program *program)
 {
     if (program->failed)

@@ -35,6 +35,9 @@ void program_add_option(struct cli *cli, struct program *program, const char *na
 /* Adds a span that the command was given as "--name-ms=N"; nothing if it was not given. */
 void program_add_span(struct cli *cli, struct program *program, const char *name);
 
+/* Adds an option that is a size, in bytes, if it was given. */
+void program_add_size(struct cli *cli, struct program *program, const char *name);
+
 /* Returns only if the program could not be started. */
 enum hf_status program_start(struct cli *cli, struct program *program);
 

@@ -51,6 +51,7 @@ struct watch {
     const struct guard_command *command;
     int socket; /* -1: holdfast is gone */
     int timer;
+    int file;       /* in memory, for the variables; -1: none */
     int deaths;     /* a signalfd for SIGCHLD */
     pid_t holdfast; /* our parent, as long as it is alive */
     bool empty;     /* it is certain that no process of the command is left */
@@ -119,14 +120,12 @@ static _Noreturn void become_guarded(struct watch *watch, pid_t guard, struct or
 static void publish_variables(struct watch *watch)
 {
     const char *before = getenv(OUTER_VARIABLE);
-    int fd = watch->variables_size > 0 ? memfd_create(OUTER_FILE_NAME, MFD_CLOEXEC) : -1;
-    if (fd < 0)
+    int fd = watch->file;
+    if (fd < 0 || watch->variables_size == 0)
         return;
     ssize_t written = write(fd, watch->variables, watch->variables_size);
-    if (written != (ssize_t)watch->variables_size) {
-        close(fd);
+    if (written != (ssize_t)watch->variables_size)
         return;
-    }
     int size = snprintf(watch->guards, sizeof watch->guards, OUTER_VARIABLE "=%d:%d%s%s",
                         (int)getpid(), fd, before ? "," : "", before ? before : "");
     if (size >= (int)sizeof watch->guards)
@@ -246,7 +245,7 @@ static void reap_children(struct watch *watch)
         if (lowers)
             set_real_time(watch, false);
         pid = bury_children(watch);
-        if (lowers)
+        if (lowers && pid >= 0) /* otherwise nothing is left, and the lock can be released */
             set_real_time(watch, true);
     }
     if (watch->phase == PHASE_WAITING || watch->phase >= PHASE_EMPTY)
@@ -445,6 +444,7 @@ _Noreturn void guard_process(struct env *env, int socket, const struct guard_com
     /* If SIGCHLD were ignored, the kernel would reap our children and drop their statuses. */
     watch.deaths_ignored = signal(SIGCHLD, SIG_DFL) == SIG_IGN;
     watch.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    watch.file = memfd_create(OUTER_FILE_NAME, MFD_CLOEXEC); /* while the store is opened */
     watch.deaths = signalfd(-1, &deaths, SFD_CLOEXEC | SFD_NONBLOCK);
     check(watch.timer >= 0 && watch.deaths >= 0);
     check(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);

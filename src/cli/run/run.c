@@ -19,6 +19,9 @@
 #define TTL_LEAST       SPAN_S(1) /* leaves time to end the command */
 #define WAIT_MS_DEFAULT 60000
 
+/* More than a run on a local store needs. Memory that is not used costs nothing. */
+#define HEAP_ROOM (512 * 1024)
+
 bool run_next_signal(struct run *run, struct signalfd_siginfo *ret_signal)
 {
     return read(run->signals, ret_signal, sizeof *ret_signal) == (ssize_t)sizeof *ret_signal;
@@ -184,8 +187,10 @@ enum hf_status run_through(struct run *run, struct hf_lock_options *options)
     run->scope = cli->arguments[0];
     run->ttl = SPAN_MS(options->ttl_ms);
     run->signals = run->notify = -1;
-    /* The lock is acquired by another thread. A heap of its own would take 40 system calls. */
+    /* The lock is acquired by another thread. A heap of its own would take 40 system calls. The
+     * heap grows once, and is not trimmed. */
     mallopt(M_ARENA_MAX, 1);
+    mallopt(M_TOP_PAD, HEAP_ROOM);
     options->notify = run_notify;
     options->notify_argument = run;
     enum hf_status status =

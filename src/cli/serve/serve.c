@@ -14,6 +14,7 @@ static void add_options(struct cli *cli, struct program *program)
         program_add_option(cli, program, names[i]);
     for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++)
         program_add_span(cli, program, spans[i]);
+    program_add_size(cli, program, "scrub");
     program_add_switch(cli, program, cli_given(cli, "insecure"), "--insecure");
     program_add_switch(cli, program, cli_given(cli, "no-sweep"), "--no-sweep");
     program_add_switch(cli, program, cli->quiet, "--quiet");

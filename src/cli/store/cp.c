@@ -20,7 +20,7 @@ static bool tell_object(void *argument, const struct hf_store_copied *copied)
 
 /* If source and target are the same store, it is opened only once, because a mem: store cannot be
  * opened twice. */
-enum hf_status store_ends_open(struct cli *cli, struct store_ends *copy)
+enum hf_status store_ends_open(struct cli *cli, struct store_ends *copy, bool deletes)
 {
     const char *from_url = option_text(cli, cli_given(cli, "from") ? "from" : "store");
     const char *to_url = option_text(cli, cli_given(cli, "to") ? "to" : "store");
@@ -52,7 +52,9 @@ enum hf_status store_ends_open(struct cli *cli, struct store_ends *copy)
         return cli_invalid(cli,
                            "TARGET starts with SOURCE, so the copies would be copied again");
     status = cli_find_store(cli, &from);
-    if (status == HF_OK)
+    if (status == HF_OK && deletes)
+        status = cli_open_for_deletes(cli, from, /* must_exist */ true, &copy->from);
+    else if (status == HF_OK)
         status = cli_open_url(cli, from, /* coordinates */ false, /* must_exist */ true,
                               &copy->from);
     if (same)
@@ -81,7 +83,7 @@ enum hf_status run_store_cp(struct cli *cli)
     bool recursive = cli_given(cli, "recursive");
     enum hf_status status = filters_check(cli);
     if (status == HF_OK)
-        status = store_ends_open(cli, &copy);
+        status = store_ends_open(cli, &copy, /* deletes */ false);
     if (status == HF_OK) {
         gauge_start(&gauge, cli, VIEW("store cp"));
         options.source_size = copy.source.size;

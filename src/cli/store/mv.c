@@ -167,7 +167,7 @@ enum hf_status run_store_mv(struct cli *cli)
                          .arena = ARENA_INIT };
     enum hf_status status = filters_check(cli);
     if (status == HF_OK)
-        status = store_ends_open(cli, &move.ends);
+        status = store_ends_open(cli, &move.ends, /* deletes */ !move.dry);
     if (status == HF_OK)
         status = move_all(&move);
     store_ends_close(&move.ends);

@@ -172,7 +172,14 @@ static enum hf_status remove_arguments(struct removal *removal)
         if (status != HF_OK)
             return status;
     }
-    status = cli_open_objects(cli);
+    struct view url = { NULL, 0 };
+    if (removal->options.if_match) {
+        status = cli_find_store(cli, &url);
+        if (status == HF_OK)
+            status = cli_open_for_deletes(cli, url, /* must_exist */ false, &cli->handle);
+    } else {
+        status = cli_open_objects(cli);
+    }
     if (status == HF_OK && remove_gathered(removal) != HF_OK) {
         cli->error = removal->error;
         return cli->error.status;

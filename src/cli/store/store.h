@@ -14,8 +14,10 @@ struct store_ends {
     struct view target;
 };
 
-/* Reads the names, and opens the stores. Whatever it returns, store_ends_close closes them. */
-enum hf_status store_ends_open(struct cli *cli, struct store_ends *ends);
+/* Reads the names, and opens the stores. `deletes`: objects are to be deleted from the first one if
+ * they have not changed (cli_open_for_deletes). Whatever it returns, store_ends_close closes
+ * them. */
+enum hf_status store_ends_open(struct cli *cli, struct store_ends *ends, bool deletes);
 void store_ends_close(struct store_ends *ends);
 
 /* --include and --exclude: an object is chosen if its key matches one of the patterns to include,

@@ -128,6 +128,8 @@ static enum hf_status open_target(struct cli *cli, struct view url, struct hf_st
     if (cli_given(cli, "dry-run") &&
         hf_store_check_present(url.data, &cli->error) == HF_NOT_FOUND)
         url = VIEW("mem:");
+    if (cli_given(cli, "delete") && !cli_given(cli, "dry-run"))
+        return cli_open_for_deletes(cli, url, /* must_exist */ false, ret_store);
     return cli_open_url(cli, url, /* coordinates */ false, /* must_exist */ false, ret_store);
 }
 
