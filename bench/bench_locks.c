@@ -3,7 +3,8 @@
  *
  *   contention  clients that each take and release leases on their own chunks, all in one table:
  *               writes and conflicts per success; in one process, which combines its writes, and in
- *               as many processes as clients
+ *               as many processes as clients; on sqlite, and on Ceph (ceph-contention; ceph-crowds:
+ *               only 16 and 64 processes)
  *   handover    one lock that passes between processes: a process asks again once another process
  *               has held the lock; on sqlite, and on Ceph (ceph-handover)
  *   dead        from the release of a lock to the next living waiter, with seven ahead of it that
@@ -239,8 +240,22 @@ static void bench_contention(struct bench *bench)
         "%");
     new_store_url(url);
     contend_all(bench, "sqlite", url);
+}
+
+static void bench_contention_ceph(struct bench *bench)
+{
+    char url[700];
     snprintf(url, sizeof url, "s3://" CEPH_BUCKET "/locks?endpoint=%s&etag=bare", bench_ceph());
     contend_all(bench, "ceph", url);
+}
+
+/* The rows that have a bar. */
+static void bench_crowds_ceph(struct bench *bench)
+{
+    char url[700];
+    snprintf(url, sizeof url, "s3://" CEPH_BUCKET "/locks?endpoint=%s&etag=bare", bench_ceph());
+    contend(bench, "ceph", url, 16, /* in_one */ false);
+    contend(bench, "ceph", url, 64, /* in_one */ false);
 }
 
 /* ---- From hand to hand --------------------------------------------------------------- */
@@ -770,6 +785,8 @@ static const struct bench_part parts[] = {
     { "ceph-handover", bench_handover_ceph },
     { "ceph-dead", bench_dead_ceph },
     { "contention", bench_contention },
+    { "ceph-contention", bench_contention_ceph },
+    { "ceph-crowds", bench_crowds_ceph },
     { NULL, NULL },
 };
 

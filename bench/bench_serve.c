@@ -17,7 +17,9 @@
 #include "place.h"
 #include "serve_peers.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +37,9 @@
 /* ---- One round ----------------------------------------------------------------------- */
 
 struct round {
+    size_t count;
     double per_s, p50_us, p99_us, cpu_us; /* the last is the server's, for one */
+    double syncs;                         /* of the disk, for one; 0: unknown */
     double fairness;                      /* Jain's index of what each connection got */
 };
 
@@ -118,7 +122,8 @@ static struct round measure_pairs(const struct peer *peer, const struct peer_ser
         }
     }
     double took = (double)mono_since(env_now(env), start).us;
-    struct round round = { .per_s = (double)pairs * 1e6 / took,
+    struct round round = { .count = pairs,
+                           .per_s = (double)pairs * 1e6 / took,
                            .cpu_us = (peer_cpu_us(server) - cpu) / (double)pairs };
     set_percentiles(&round, pairs);
     close_connections(loop, count);
@@ -162,7 +167,8 @@ static struct round measure_handover(const struct peer *peer, const struct peer_
         sum += (double)got[i];
         squares += (double)got[i] * (double)got[i];
     }
-    struct round round = { .per_s = (double)passed * 1e6 / took,
+    struct round round = { .count = passed,
+                           .per_s = (double)passed * 1e6 / took,
                            .cpu_us = (peer_cpu_us(server) - cpu) / (double)passed,
                            .fairness = sum * sum / ((double)count * squares) };
     set_percentiles(&round, passed);
@@ -217,7 +223,8 @@ static struct round measure_processes(const struct peer *peer, const struct peer
     }
     double took = (double)mono_since(env_now(env), start).us;
     munmap(counts, count * sizeof *counts);
-    return (struct round){ .per_s = (double)pairs * 1e6 / took,
+    return (struct round){ .count = pairs,
+                           .per_s = (double)pairs * 1e6 / took,
                            .cpu_us = (peer_cpu_us(server) - cpu) / (double)pairs };
 }
 
@@ -230,8 +237,25 @@ struct side {
     const struct peer *peer;
     struct peer_server server;
     bool runs;
-    struct series rate, p50, p99, cpu, fairness;
+    const uint64_t *syncs; /* so far, by slow_sync.c; NULL: they are not counted */
+    struct series rate, p50, p99, cpu, syncs_each, fairness;
 };
+
+/* The file in which the next server that starts counts its syncs. */
+static const uint64_t *count_syncs(size_t number)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/syncs-%zu", bench_folder(), number);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || fchmod(fd, 0666) != 0 || ftruncate(fd, sizeof(uint64_t)) != 0)
+        bench_die("%s: %s", path, strerror(errno));
+    void *map = mmap(NULL, sizeof(uint64_t), PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        bench_die("%s: %s", path, strerror(errno));
+    close(fd);
+    setenv("SLOW_SYNC_COUNT", path, 1);
+    return map;
+}
 
 static void start_sides(struct side *sides, const struct peer *const *peers, size_t count)
 {
@@ -241,7 +265,8 @@ static void start_sides(struct side *sides, const struct peer *const *peers, siz
         chmod(bench_folder(), 0711);
         if (mkdir(folder, 0711) != 0)
             bench_die("%s: %s", folder, strerror(errno));
-        sides[i] = (struct side){ .peer = peers[i] };
+        sides[i] = (struct side){ .peer = peers[i],
+                                  .syncs = getenv("LD_PRELOAD") ? count_syncs(i) : NULL };
         sides[i].runs = peers[i]->start(&sides[i].server, folder);
         if (!sides[i].runs)
             printf("  %s is not installed\n", peers[i]->name);
@@ -264,19 +289,24 @@ static void run_rounds(struct bench *bench, struct side *sides, size_t side_coun
                        unsigned connection_count, measure_fn *measure)
 {
     for (size_t i = 0; i < side_count; i++)
-        sides[i].rate = sides[i].p50 = sides[i].p99 = sides[i].cpu = sides[i].fairness =
-            (struct series){ .count = 0 };
+        sides[i].rate = sides[i].p50 = sides[i].p99 = sides[i].cpu = sides[i].syncs_each =
+            sides[i].fairness = (struct series){ .count = 0 };
     for (size_t r = 0; r < bench->rounds; r++)
         for (size_t i = 0; i < side_count; i++) {
             struct side *side = &sides[(r + i) % side_count];
             if (!side->runs)
                 continue;
+            uint64_t syncs = side->syncs ? *(volatile const uint64_t *)side->syncs : 0;
             struct round round =
                 measure(side->peer, &side->server, connection_count, bench->seconds);
+            if (side->syncs)
+                round.syncs = (double)(*(volatile const uint64_t *)side->syncs - syncs) /
+                              (double)round.count;
             series_add(&side->rate, round.per_s);
             series_add(&side->p50, round.p50_us);
             series_add(&side->p99, round.p99_us);
             series_add(&side->cpu, round.cpu_us);
+            series_add(&side->syncs_each, round.syncs);
             series_add(&side->fairness, round.fairness);
         }
 }
@@ -289,10 +319,15 @@ static void tell_side(struct bench *bench, const struct side *side, const char *
         return;
     snprintf(name, sizeof name, "%s, %u", side->peer->name, connection_count);
     bench_figure(bench, name, unit, &side->rate);
-    if (!bench->json)
-        printf("  %-52s p50 %.0f us, p99 %.0f us, the server's processor time %.1f us each\n",
-               "", series_median(&side->p50), series_median(&side->p99),
-               series_median(&side->cpu));
+    if (bench->json)
+        return;
+    printf("  %-52s ", "");
+    if (series_median(&side->p50) > 0) /* unknown of processes */
+        printf("p50 %.0f us, p99 %.0f us, ", series_median(&side->p50),
+               series_median(&side->p99));
+    if (series_median(&side->syncs_each) > 0)
+        printf("%.3f syncs, ", series_median(&side->syncs_each));
+    printf("the server's processor time %.1f us each\n", series_median(&side->cpu));
 }
 
 /* Each of ours beside Redis, and beside the best of the others. */
@@ -354,6 +389,16 @@ static void bench_processes(struct bench *bench)
     compare_peers(bench, all_peers, 6, measure_processes);
 }
 
+/* Without this, a library that replaces nothing would go unnoticed: the rows would be those of
+ * `pairs`. */
+static bool replaces_sync(const char *library)
+{
+    Dl_info found;
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    void *function = handle ? dlsym(handle, "fdatasync") : NULL;
+    return function && dladdr(function, &found) && strcmp(found.dli_fname, library) == 0;
+}
+
 static void bench_slow(struct bench *bench)
 {
     static const struct peer *const peers[] = { &peer_names, &peer_paths, &peer_redis,
@@ -362,10 +407,13 @@ static void bench_slow(struct bench *bench)
     char path[PATH_MAX];
     if (!realpath(library ? library : "build-bench/bench/libslow_sync.so", path))
         bench_die("HOLDFAST_SLOW_SYNC is not the path of libslow_sync.so");
+    if (!replaces_sync(path))
+        bench_die("%s does not replace fdatasync", path);
     setenv("SLOW_SYNC_US", "2000", 1);
     setenv("LD_PRELOAD", path, 1);
     compare_peers(bench, peers, 5, measure_pairs);
     unsetenv("LD_PRELOAD");
+    unsetenv("SLOW_SYNC_COUNT");
 }
 
 static void bench_handover(struct bench *bench)

@@ -14,6 +14,7 @@ Exit status: 0 if no row is slower, 1 if one is or B fails, 2 for wrong usage.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -142,15 +143,38 @@ def last_words(path):
     return ": " + lines[-1][:200] if lines else ""
 
 
+class signals:
+    """Held back while a process starts: if Popen were left by an exception, nobody would know the
+    process that it has started."""
+    held = False
+    came = None
+
+
+@contextlib.contextmanager
+def running(argv, **options):
+    """A command in its own process group, which is ended if the block is left by an exception."""
+    process = None
+    signals.held = True
+    try:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+        signals.held = False
+        if signals.came:
+            raise Stopped(signals.came)
+        yield process
+    except BaseException:
+        signals.held = False
+        if process:
+            end_group(process)
+        raise
+
+
 def run(argv, folder, environment, timeout, log):
     """Runs a command in its own process group, and returns its seconds. Waits on a pidfd, because
     Popen.wait with a timeout polls, which would round the seconds up."""
     with open(log, "wb") as errors:
         began = time.perf_counter()
-        process = subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=errors,
-                                   start_new_session=True)
-        try:
+        with running(argv, cwd=folder, env=environment, stdout=subprocess.DEVNULL,
+                     stderr=errors) as process:
             ended = os.pidfd_open(process.pid)
             try:
                 poll = select.poll()
@@ -162,9 +186,6 @@ def run(argv, folder, environment, timeout, log):
             if not in_time:
                 raise Failed(f"it takes more than {timeout:g} s")
             status = process.wait()
-        except BaseException:
-            end_group(process)
-            raise
     if status:
         raise Failed(f"it ended with {f'status {status}' if status > 0 else f'signal {-status}'}"
                      + last_words(log))
@@ -204,14 +225,8 @@ def build_revision(commit, label):
 
 
 def run_build_step(argv, label, log):
-    with open(log, "wb") as output:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                   start_new_session=True)
-        try:
-            status = process.wait(BUILD_SECONDS_MAX)
-        except BaseException:
-            end_group(process)
-            raise
+    with open(log, "wb") as output, running(argv, stdout=output, stderr=output) as process:
+        status = process.wait(BUILD_SECONDS_MAX)
     if status:
         with open(log, encoding="utf-8", errors="replace") as file:
             sys.stderr.writelines(file.readlines()[-20:])
@@ -747,7 +762,9 @@ def set_signals(handler):
 def on_signal(number, _):
     """Handles only the first signal; the program is cleaning up afterwards."""
     set_signals(signal.SIG_IGN)
-    raise Stopped(number)
+    signals.came = number
+    if not signals.held:
+        raise Stopped(number)
 
 
 def main(arguments):
