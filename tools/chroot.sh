@@ -48,10 +48,10 @@ make_root() {
 	echo force-unsafe-io >"$1/etc/dpkg/dpkg.cfg.d/unsafe-io" # no fsync: nobody needs this system after a crash
 	cp /etc/resolv.conf "$1/etc/resolv.conf"
 	cp /etc/hosts "$1/etc/hosts"
-	# The certificates that this machine trusts, for what is fetched by https.
+	# The certificates that this machine trusts, for what npm fetches. Their file may be that of Debian's package
+	# ca-certificates, which would be written anew when that package is installed there.
 	if [ -n "${NODE_EXTRA_CA_CERTS:-}" ]; then
-		mkdir -p "$1$(dirname "$NODE_EXTRA_CA_CERTS")"
-		cp "$NODE_EXTRA_CA_CERTS" "$1$NODE_EXTRA_CA_CERTS"
+		cp "$NODE_EXTRA_CA_CERTS" "$1$certificates"
 	fi
 	run_in "$1" "apt-get -q update >/dev/null"
 }
@@ -67,10 +67,17 @@ run_in() {
 }
 
 network=
-for name in http_proxy https_proxy no_proxy npm_config_registry NODE_EXTRA_CA_CERTS; do
+for name in http_proxy https_proxy no_proxy npm_config_registry; do
 	eval "value=\${$name:-}"
 	[ -z "$value" ] || network="$network $name=$value"
 done
+certificates=/etc/extra-certificates.crt
+if [ -n "${NODE_EXTRA_CA_CERTS:-}" ]; then
+	case "${1:-} ${2:-}" in
+	"run /") network="$network NODE_EXTRA_CA_CERTS=$NODE_EXTRA_CA_CERTS" ;;
+	*) network="$network NODE_EXTRA_CA_CERTS=$certificates" ;;
+	esac
+fi
 
 case "${1:-} $#" in
 "make 2") make_root "$(realpath -m "$2")" ;;

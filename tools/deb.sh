@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# deb.sh [ARCHITECTURE] : builds the Debian packages into build-deb, and checks them with lintian.
+# deb.sh [ARCHITECTURE] : builds the Debian packages into build-deb, and checks them with lintian. ARCHITECTURE is
+# amd64, arm64, or `other`: the one of these two that is not that of this machine.
 #
 # They are built from a copy of the sources, because Debian's tools write beside what they build. The
 # version is that of meson.build, and the date that of the last commit, so the same sources make
@@ -15,11 +16,14 @@ sh tools/setup.sh release
 
 here=$(dpkg --print-architecture)
 architecture=${1:-$here}
+if [ "$architecture" = other ]; then
+	[ "$here" = amd64 ] && architecture=arm64 || architecture=amd64
+fi
 case $architecture in
 amd64) cpu=x86_64 ;;
 arm64) cpu=aarch64 ;;
 *)
-	echo "usage: deb.sh [amd64 | arm64]" >&2
+	echo "usage: deb.sh [amd64 | arm64 | other]" >&2
 	exit 2
 	;;
 esac

@@ -34,13 +34,18 @@ RECORDED = re.compile(r"^(\w+) (\d+) (\d+) (\d+) ([^#]*)#.*\[([A-Z_]+)\]")
 
 KILLED = re.compile(r"^seed (\d+) failed: (.*)$", re.MULTILINE)
 
-# Rules that a second checker must notice too: lock rules at the locks of shards and in the sweeper.
+# Rules that a second checker must notice too: lock rules at the locks of shards and in the sweeper,
+# and rules of transactions through servers.
 ALSO = [
     ("FIRST_WRITE_IF_ABSENT", "index"),
     ("SCAVENGE_WITH_PROOF", "index"),
     ("RELEASE_NAMES_THE_LEASE", "index"),
     ("SCAVENGE_WITH_PROOF", "sweep"),
     ("PURGE_RAISES_EPOCH", "sweep"),
+    ("OVER_FOR_ITS_OWN_TOO", "serve"),
+    ("ROLLBACK_IS_RECORDED", "serve"),
+    ("SETTLED_BY_THE_RECORD", "serve"),
+    ("TAKEN_UNTIL_DECIDED", "serve"),
 ]
 
 # Failures found by the simulator itself, not by a checker: memory, tasks and locks left behind.

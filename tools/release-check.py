@@ -16,9 +16,10 @@ debootstrap makes a system that has nothing (tools/chroot.sh). It gets a clone o
 more than docs/evidence, and everything else is installed by the commands of README.md: its first block is the
 step `install`, which comes before all others. Uncommitted changes are not tested.
 
-All steps together take many hours, so a run can be interrupted and continued: a step that has passed at
-this revision is not run again. The report has a line for each step, and is complete only if all steps have
-passed at the same revision. A step that is interrupted leaves no process and no mount.
+All steps together take many hours, so a run can be interrupted and continued, also on another machine: a step
+that has passed at this revision, by --folder or by the report of this revision, is not run again. The report has
+a line for each step, and is complete only if all steps have passed at the same revision. A step that is
+interrupted leaves no process and no mount.
 
 Exit status: 0 if all chosen steps have passed, 1 if not, 130 if interrupted, 2 for a wrong call.
 """
@@ -37,17 +38,19 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHROOT = os.path.join(HERE, "chroot.sh")
 STEP_SECONDS_MAX = 24 * 3600
+POLL_SECONDS = 0.05
 END_SECONDS_MAX = 60        # until the processes of a killed step are gone
 BARE_SECONDS_MAX = 7 * 86400  # a bare system is used this long
+FUZZ_PARTS = 6
 STEPS = [
     ("test", "make test"),
     ("full", "make full"),
     ("bench", "make bench"),
     ("mutants", "make mutants"),
-    ("fuzz", "make fuzz FUZZ_SECONDS=600"),
-    ("amd64", "make amd64"),
+    *((f"fuzz-{i}", f"make fuzz FUZZ_SECONDS=600 FUZZ_PART={i}/{FUZZ_PARTS}") for i in range(1, FUZZ_PARTS + 1)),
+    ("cross", "make cross"),
     ("deb", "make deb"),
-    ("deb-amd64", "make deb ARCH=amd64"),
+    ("deb-other", "make deb ARCH=other"),
     ("package", "ls build-deb/python3-holdfast_*.deb || make deb; python3 tests/package_test.py build-deb"),
     ("tarball", "make tarball"),
     ("docs", "make docs"),
@@ -59,8 +62,18 @@ class Interrupted(Exception):
     pass
 
 
+arrived = []  # signals
+
+
 def interrupt(number, _):
-    raise Interrupted(signal.Signals(number).name)
+    """Only notes it: an exception in the middle of subprocess would leave its lock held, and the next wait would
+    have no end."""
+    arrived.append(signal.Signals(number).name)
+
+
+def end_if_interrupted():
+    if arrived:
+        raise Interrupted(arrived[0])
 
 
 def git(source, *words):
@@ -93,6 +106,9 @@ class System:
         self.bare = os.path.join(options.folder, "bare")
         self.root = os.path.join(folder, "root") if self.own else "/"
         self.home = "/root" if self.own else folder
+
+    def is_installed(self):
+        return os.path.isdir((self.root if self.own else "") + self.home + "/holdfast")
 
     def make(self, log):
         """A fresh system, even if an earlier attempt to install has left one."""
@@ -131,8 +147,13 @@ def execute(command, log, check=True):
     started in its namespace."""
     process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL, stdout=log,
                                stderr=subprocess.STDOUT, start_new_session=True)
+    until = time.monotonic() + STEP_SECONDS_MAX
     try:
-        status = process.wait(timeout=STEP_SECONDS_MAX)
+        while (status := process.poll()) is None:
+            end_if_interrupted()
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired(command, STEP_SECONDS_MAX)
+            time.sleep(POLL_SECONDS)
     except BaseException:
         kill_with_namespace(process)
         raise
@@ -162,16 +183,23 @@ def kill_with_namespace(process):
 # ---- Results ------------------------------------------------------------------------------------
 
 
+STEP_LINE = re.compile(r"(?P<name>\S+) +(?P<result>passed|failed|interrupted) +(?P<seconds>\d+) s +(?P<begun>\S+) +"
+                       r"(?P<revision>[0-9a-f]{12}) +(?P<machine>.+)$")
+
+
 class Results:
     """What is known of each step at this revision, and the report."""
 
-    def __init__(self, folder, names, revision, machine):
+    def __init__(self, folder, evidence, names, revision, machine):
         self.path = os.path.join(folder, "results.json")
+        self.report_path = os.path.join(evidence, f"release-check-{revision[:12]}.log")
         self.names, self.revision, self.machine = names, revision, machine
         self.steps = {}
         if os.path.exists(self.path):
             with open(self.path, encoding="utf-8") as file:
                 self.steps = json.load(file)
+        elif os.path.exists(self.report_path):
+            self.read_report()
 
     def passed(self, name):
         return self.steps.get(name, {}).get("result") == "passed"
@@ -199,12 +227,19 @@ class Results:
                          f"{step['machine']}")
         return "\n".join(lines) + "\n"
 
-    def write_report(self, folder):
-        os.makedirs(folder, exist_ok=True)
-        path = os.path.join(folder, f"release-check-{self.revision[:12]}.log")
-        with open(path, "w", encoding="utf-8") as file:
+    def write_report(self):
+        os.makedirs(os.path.dirname(self.report_path), exist_ok=True)
+        with open(self.report_path, "w", encoding="utf-8") as file:
             file.write(self.report())
-        return path
+
+    def read_report(self):
+        """What another machine has run. Its systems are not here."""
+        with open(self.report_path, encoding="utf-8") as file:
+            found = [STEP_LINE.match(line) for line in file]
+        for step in filter(None, found):
+            if step["name"] in self.names and self.revision.startswith(step["revision"]):
+                self.steps[step["name"]] = {"result": step["result"], "begun": step["begun"], "revision": self.revision,
+                                            "seconds": int(step["seconds"]), "machine": step["machine"]}
 
 
 # ---- The run ------------------------------------------------------------------------------------
@@ -237,11 +272,12 @@ def run_steps(system, results, steps, wanted, again, folder):
     commands = dict(steps)
     if all(results.passed(name) for name in wanted) and not again:
         return True
-    if "install" not in wanted and (not results.passed("install") or not os.path.isdir(system.root)):
+    if "install" not in wanted and not (results.passed("install") and system.is_installed()):
         wanted = ["install", *wanted]
     good = True
     for name in wanted:
-        if results.passed(name) and not again and (name != "install" or os.path.isdir(system.root)):
+        end_if_interrupted()
+        if results.passed(name) and not again and (name != "install" or system.is_installed()):
             print(f"release-check: {name}: has passed at this revision", flush=True)
             continue
         good = run_step(system, results, name, commands[name], folder) and good
@@ -306,15 +342,15 @@ def main():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, interrupt)
         names = [name for name, _ in table]
-        results = Results(folder, names, revision, describe_machine())
+        results = Results(folder, options.evidence, names, revision, describe_machine())
         wanted = [name for name in names if not options.steps or name in options.steps]
         try:
             status = 0 if run_steps(System(options, revision, folder), results, table, wanted, options.again, folder) else 1
         except Interrupted as reason:
             print(f"release-check: interrupted by {reason}; run it again to continue", file=sys.stderr)
             status = 130
-        path = results.write_report(options.evidence)
-    print(results.report() + f"release-check: the report is {path}")
+        results.write_report()
+    print(results.report() + f"release-check: the report is {results.report_path}")
     return status
 
 
