@@ -353,6 +353,41 @@ def run_copies(scratch):
                 tell(done[0] == 0 and done[1].get("objects_copied") == 40 and len(wanted) == 40 and
                      listing(env, there) == wanted and same.returncode == 0,
                      f"a copy from {source} to {target} is the same", f"{done} {same.stdout}")
+        for source, target in (("files", "Ceph"), ("Ceph", "Azurite"), ("Azurite", "SQLite")):
+            check_sync(env, kinds[source]("source"), kinds[target](f"from-{source}".lower()), wanted,
+                       f"from {source} to {target}", deletes=target != "Ceph")
+        there = container.url("from-ceph")
+        moved = holdfast(env, there, "--json", "store", "mv", "-r", "f1/", "moved/")
+        tell(moved.returncode == 0 and len(listing(env, there)) == 40, "objects of Azurite are moved", moved.stderr)
+        there = container.url("never-probed")
+        etag = holdfast(env, there, "store", "put", "k", "-", input="x").stdout.strip()
+        removed = [holdfast(env, there, "store", "rm", "--if-match", tag, "k") for tag in ("0x0", etag)]
+        tell([one.returncode != 0 for one in removed] == [True, False] and listing(env, there) == [],
+             "an object of Azurite is deleted only if it has the ETag", f"{etag} {removed}")
+
+
+def sync(env, *words):
+    done = subprocess.run([HOLDFAST, "--json", "store", "sync", *words], env=env, capture_output=True, text=True,
+                          timeout=SECONDS)
+    return [json.loads(line) for line in (done.stdout + done.stderr).splitlines()]
+
+
+def check_sync(env, source, target, wanted, way, deletes):
+    """The target is a copy that nobody has probed. One of its objects becomes another of the same size, and one
+    comes on top."""
+    key, size = wanted[-1]
+    for name in (key, "extra"):
+        holdfast(env, target, "store", "put", "-q", "--force", name, "-", input="x" * size)
+    if not deletes:
+        told = sync(env, "--delete", source, target)
+        tell([line.get("outcome") for line in told] == ["unsupported"] and "nothing was changed" in told[0]["why"],
+             f"a sync {way} that deletes is refused before anything is copied", str(told))
+        holdfast(env, target, "store", "rm", "extra")
+    option, gone = (["--delete"], ["extra"]) if deletes else ([], [])
+    told = [sync(env, *option, source, target) for _ in range(2)]
+    tell([line.get("to") for line in told[0]] == [key, *gone, None] and told[0][-1]["objects_equal"] == len(wanted) - 1 and
+         [line.get("objects_equal") for line in told[1]] == [len(wanted)] and listing(env, target) == wanted,
+         f"a sync {way} does what differs, and the second does nothing", str(told))
 
 
 def run_locks(scratch):

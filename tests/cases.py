@@ -43,6 +43,19 @@ def true(condition, what):
         raise AssertionError(what)
 
 
+def until(condition, what, seconds=30):
+    """Waits until a condition is true. A look that runs a program costs much, so after each of them it
+    waits for three times as long as the look took."""
+    end = time.monotonic() + seconds
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
+        looked = time.monotonic()
+        true(looked < end, f"in vain: {what}")
+        time.sleep(max(0.01, 3 * (looked - began)))
+
+
 # A case that uses none of these names and gives a program no seconds runs programs one after the
 # other and looks at what they did.
 NAMES_OF_TIME = {"Popen", "kill", "monotonic", "send_signal", "sleep", "start", "terminate",

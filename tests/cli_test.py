@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True  # nothing of ours in the source tree
 import cases
 import duckdb_kit
 import json_kit
-from cases import equal, true
+from cases import equal, true, until
 
 PROGRAM = os.path.abspath(os.environ["HOLDFAST_PROGRAM"])
 MIB = 1024 * 1024
@@ -54,6 +54,7 @@ class Scratch:
 
     def __init__(self, kind):
         self.path = tempfile.mkdtemp(prefix="holdfast-cli-")
+        self.help_table = None
         self.url = {"dir": "dir:objects", "sqlite": "sqlite:objects.db", None: None}[kind]
         self.env = {
             "PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"],
@@ -123,7 +124,10 @@ class Scratch:
         return self.out("store", "ls", "-r", "--json")
 
     def table(self):
-        return json.loads(self.out("help", "--json"))
+        """What `holdfast help --json` prints, asked once: its check against the schema is slow."""
+        if self.help_table is None:
+            self.help_table = json.loads(self.out("help", "--json"))
+        return self.help_table
 
 
 def code(scratch, status):
@@ -150,13 +154,6 @@ def error(scratch, status, *args, **options):
 
 def objects(scratch, prefix):
     return scratch.out("store", "ls", "-r", prefix).decode().split()
-
-
-def until(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        true(time.monotonic() < end, f"in vain: {what}")
-        time.sleep(0.01)
 
 
 def command_pages(scratch):
@@ -726,6 +723,27 @@ def _(s):
     equal(s.get("k"), b"old")
 
 
+@it("Ctrl-C ends a sync between two objects, and the next sync does the rest", LOCAL)
+def _(s):
+    for number in range(4):
+        s.put(f"a/{number}", os.urandom(1000))
+    for prefix in "bcdefgh":
+        s.run("store", "cp", "-q", "-r", "a/", f"{prefix}/")
+    for attempt in range(20):  # until it was still at work
+        place = f"dir:to-{attempt}"
+        sync = s.start("store", "sync", "--json", s.url, place)
+        sync.stdout.readline()  # of the first object
+        sync.send_signal(signal.SIGINT)
+        sync.communicate()
+        copied = len(s.out("store", "ls", "-r", "--store", place).splitlines())
+        if copied < 32:
+            break
+    equal((sync.returncode, 0 < copied < 32), (-signal.SIGINT, True))
+    rest = s.lines("store", "sync", s.url, place)
+    equal((len(rest) - 1, rest[-1]["objects_equal"]), (32 - copied, copied), "what is there is whole")
+    equal(s.lines("store", "sync", s.url, place)[-1]["objects_equal"], 32)
+
+
 @it("a closed pipe ends the program quietly", LOCAL)
 def _(s):
     s.put("big", bytes(MIB))
@@ -1249,7 +1267,7 @@ def _(s):
 def _(s):
     for words, piece in ((["lock", "x", "--", "true"], "holdfast run NAME -- COMMAND"),
                          (["unlock", "x"], "holdfast release"),
-                         (["index", "delete", "domains"], "cannot be deleted"),
+                         (["index", "delete", "domains"], "index drop"),
                          (["ls"], "locks ls"), (["rm", "x"], "store rm"),
                          (["flock", "x", "true"], "holdfast run NAME")):
         done = s.run(*words, expect=86)

@@ -238,7 +238,7 @@ def _(s):
 
 @it("if a worker is killed, only the range that it was merging is merged again", DIR)
 def _(s):
-    create_large(s, "--ttl", "1s")
+    create_large(s, "--ttl", "3s")
     files = ingest_merged(s, count=6)
     size = sum(chunk["size_bytes"] for chunk in chunks(s))
     worker = start(s)

@@ -381,7 +381,7 @@ static void before_the_store_tells_its_date_there_is_none(void **state)
 {
     struct pair *pair = *state;
     pair->one.client->clock.kind = STORE_CLOCK_DATE; /* which this store never tells */
-    struct hf_lock *lock = lock_held(&pair->one, "deploy", 200);
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", 600);
     until_renewed(&pair->world, TABLE, 3);
     ASSERT(entries(&pair->world, NULL) == 0);
     ASSERT(!pair->one.client->keeper.indexer);
@@ -391,8 +391,8 @@ static void before_the_store_tells_its_date_there_is_none(void **state)
 static void chunks_and_shards_have_none(void **state)
 {
     struct pair *pair = *state;
-    struct hf_lock *chunk = lock_held(&pair->one, "chunk:data/a", 200);
-    struct hf_lock *shard = lock_held(&pair->one, "shard:users/0f", 200);
+    struct hf_lock *chunk = lock_held(&pair->one, "chunk:data/a", 600);
+    struct hf_lock *shard = lock_held(&pair->one, "shard:users/0f", 600);
     until_renewed(&pair->world, "metadata/compaction-leases.json", 3);
     until_renewed(&pair->world, "indexes/users/shards/0f.lock", 3);
     ASSERT(entries(&pair->world, NULL) == 0);

@@ -106,12 +106,11 @@ def check_libraries(installed):
     flags, named = installed.flags("--static", "--cflags", "--libs")
     tell(not {"-lcurl", "-lcrypto", "-lssl"} & set(flags),
          "what is loaded at run time is not named by pkg-config --static", output(named))
-    for name in os.listdir(installed.libraries):
-        if name.startswith("libholdfast.so"):
-            os.remove(os.path.join(installed.libraries, name))
+    flags = ["-l:libholdfast.a" if flag == "-lholdfast" else flag for flag in flags]
     result = installed.build(["cc", "-std=c11", *WARNINGS], "program.c", *flags)
-    tell(result.returncode == 0, "pkg-config --static --libs links it with the static library",
-         output(result))
+    needed = run("objdump", "-p", os.path.join(installed.root, "program")).stdout
+    tell(result.returncode == 0 and "libsqlite3.so" in needed and "libholdfast" not in needed,
+         "pkg-config --static --libs links it with -l:libholdfast.a, though the shared library is there", output(result))
 
 
 def check_pages(installed):
@@ -147,6 +146,14 @@ def check_setup(root):
     result = run("make", "setup", env=env, cwd=SOURCE)
     tell("installing with apt-get: gcc " in result.stdout and os.path.exists(log),
          "make setup says what it installs, then does", output(result))
+    for architecture, other in (("amd64", "aarch64"), ("arm64", "x86-64")):
+        with open(os.path.join(folder, "dpkg"), "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\necho {architecture}\n")
+        os.chmod(os.path.join(folder, "dpkg"), 0o755)
+        result = run("sh", "tools/setup.sh", "--check", "release", env=env, cwd=SOURCE)
+        compilers = [word for word in result.stderr.split() if word.startswith("gcc-")]
+        tell(compilers == [f"gcc-{other}-linux-gnu"], f"a release is made on {architecture} with gcc and a compiler "
+             "for the other architecture", output(result))
 
 
 def main():

@@ -41,7 +41,9 @@ def is_time(value):
     return not isinstance(value, str) or MOMENT.fullmatch(value) is not None
 
 
+@functools.lru_cache(maxsize=None)
 def names():
+    """Of all schemas; every command of every case asks for them."""
     return sorted(name[:-5] for name in os.listdir(FOLDER) if name.endswith(".json"))
 
 

@@ -74,7 +74,7 @@ PROCESS_HEADERS = """poll sched signal sys/eventfd sys/pidfd sys/prctl sys/signa
     sys/timerfd sys/wait""".split()
 NETWORK_HEADERS = "arpa/inet netdb netinet/in netinet/tcp poll sys/socket sys/un".split()
 HEADERS = {
-    "base": ["arm_neon", "asm/hwcap", "sys/auxv", "xxhash"],
+    "base": ["arm_neon", "asm/hwcap", "cpuid", "sys/auxv", "xxhash"],
     "env": ["fcntl", "pthread", "sys/mman", "sys/random", "time", "unistd"],
     "file": FILE_HEADERS,
     "store": FILE_HEADERS + NETWORK_HEADERS + [
@@ -86,7 +86,7 @@ HEADERS = {
     "compact": FILE_HEADERS,
     "scrub": ["unistd"],
     "serve": NETWORK_HEADERS + ["malloc", "openssl/err", "openssl/ssl", "sys/resource", "sys/stat",
-                                "sys/types", "unistd", "uv"],
+                                "sys/timerfd", "sys/types", "unistd", "uv"],
     "index": FILE_HEADERS + ["poll"],
     "top": ["curses", "getopt", "locale", "signal", "unistd"],
     "cli": FILE_HEADERS + PROCESS_HEADERS + ["fnmatch", "getopt", "jansson", "malloc", "pwd", "strings", "termios"],

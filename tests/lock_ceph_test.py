@@ -4,6 +4,7 @@
 its replies, and which stops, dies and is cut off.
 
     lock_ceph_test.py calm        what locks cost there and do there
+    lock_ceph_test.py calm long   the same with a thousand that wait for one lock, not 300
     lock_ceph_test.py accidents   20 trials of each accident
     lock_ceph_test.py trials N    N trials of each accident
 
@@ -425,10 +426,11 @@ def run_on_gateway(name, bucket, label, seconds):
     run_program(name, ["url"], environment, label, seconds)
 
 
-def run_calm(ceph, scratch):
+def run_calm(ceph, scratch, crowd):
     """A dead lease takes its time, in which everything else happens, and a long line of those that
     wait for a lock too."""
     bucket = ceph.bucket("locks")
+    bucket.environment["HOLDFAST_TEST_CROWD"] = str(crowd)
     dead = LongDead(bucket)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(run_on_gateway, "lock_wait_test", bucket, "waiting", 120)
@@ -477,7 +479,7 @@ def main(mode, trials):
         with cluster as ceph:
             took("Ceph is up", begun)
             if mode == "calm":
-                run_calm(ceph, scratch)
+                run_calm(ceph, scratch, trials)
             else:
                 run_accidents(ceph, (trials + AT_ONCE - 1) // AT_ONCE)
     except Exception:  # whatever goes wrong is a failure, and the servers must be stopped
@@ -488,12 +490,14 @@ def main(mode, trials):
 
 
 def mode_of(words):
-    """(mode, number of trials)"""
-    if words in (["calm"], ["accidents"]):
+    """(mode, number of trials, or of those that wait)"""
+    if words in (["calm"], ["calm", "long"]):
+        return words[0], 1000 if words[1:] else 300
+    if words == ["accidents"]:
         return words[0], AT_ONCE
     if len(words) == 2 and words[0] == "trials" and words[1].isdigit():
         return words[0], int(words[1])
-    sys.exit("usage: lock_ceph_test.py calm | accidents | trials N")
+    sys.exit("usage: lock_ceph_test.py calm [long] | accidents | trials N")
 
 
 if __name__ == "__main__":

@@ -365,13 +365,14 @@ def split_known(body, known):
     if not any(b"\n" in record for record in known):
         return body.split(b"\n")[:-1]
     records, at = [], 0
-    longest_first = sorted(known, key=len, reverse=True)
+    longest_first = sorted({len(record) for record in known}, reverse=True)
     while at < len(body):
-        record = next((data for data in longest_first if body.startswith(data + b"\n", at)), None)
-        if record is None:
+        size = next((size for size in longest_first if body[at + size:at + size + 1] == b"\n"
+                     and body[at:at + size] in known), None)
+        if size is None:
             return None
-        records.append(record)
-        at += len(record) + 1
+        records.append(body[at:at + size])
+        at += size + 1
     return records
 
 

@@ -29,6 +29,7 @@ from tap_kit import end, say, tell
 PROGRAM = os.path.abspath(os.environ["HOLDFAST_PROGRAM"])
 HELPER = os.path.join(os.environ["HOLDFAST_BUILD"], "src", "parquet", "holdfast-parquet")
 WORKERS = 4
+LOOKS_MIN = 5  # for somebody at work, between two ingests, however slow the machine is
 ROWS = 2000
 PATIENCE = 180
 
@@ -129,13 +130,15 @@ class Crew:
 def ingest_and_kill(bucket, inputs, seconds):
     """Gives the files to the workers, a few at a time, and kills; who was killed, and how often."""
     crew = Crew(bucket)
-    begun, given = time.monotonic(), 0
+    begun, given, looks = time.monotonic(), 0, 0
     while time.monotonic() < begun + seconds or given < len(inputs):
         due = int(len(inputs) * min((time.monotonic() - begun) / seconds, 1))
-        if due >= given + 4 or due == len(inputs) > given:
+        if looks >= LOOKS_MIN and (due >= given + 4 or due == len(inputs) > given):
+            due = min(due, given + 8)
             bucket.must("compact", "ingest", *inputs[given:due])
-            given = due
+            given, looks = due, 0
         crew.kill_one()
+        looks += 1
         time.sleep(0.1)
     crew.stop()
     return crew

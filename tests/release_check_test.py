@@ -5,6 +5,8 @@ are interrupted and continued, and the report says so. Prints TAP.
 """
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,7 +140,7 @@ def check_fail(scene):
 
 def check_interrupted(scene):
     process = scene.start_slow("slow")
-    tell(bool(scene.left()), "a step is running")
+    tell(until(lambda: bool(scene.left())), "a step is running")  # its processes exist before they have their names
     status, output = scene.run("good")
     tell(status == 2 and "another release-check is running" in output, "a second release-check at the same time is refused", output)
     process.send_signal(signal.SIGINT)
@@ -168,6 +170,38 @@ def check_make(scene):
     os.remove(scene.scratch + "/started")
 
 
+# A system with four programs, and an apt-get that has nothing to do.
+DEBOOTSTRAP = """#!/bin/sh -eu
+mkdir -p "$3"
+cd "$3"
+mkdir -p bin dev etc/apt/apt.conf.d etc/apt/sources.list.d etc/dpkg/dpkg.cfg.d mnt proc run sys
+for program in sh chroot mount umount; do
+    path=$(command -v $program)
+    cp "$path" bin/
+    ldd "$path" | grep -o '/[^ ]*' | while read -r library; do mkdir -p ".${{library%/*}}"; cp "$library" ".$library"; done
+done
+printf '#!/bin/sh\\n' >bin/apt-get
+chmod +x bin/apt-get
+"""
+
+
+def check_certificates(scene):
+    """The file may be that of a package that a step installs there."""
+    bin_folder, root = os.path.join(scene.scratch, "bin"), scene.scratch + "/tiny"
+    scene.write(os.path.join(bin_folder, "debootstrap"), DEBOOTSTRAP.format())
+    scene.write(scene.scratch + "/ca-certificates.crt", "trusted")
+    script = os.path.join(ROOT, "tools/chroot.sh")
+    environment = dict(os.environ, PATH=bin_folder + ":" + os.environ["PATH"],
+                       NODE_EXTRA_CA_CERTS=scene.scratch + "/ca-certificates.crt")
+    said = ""
+    for words in (["make", root], ["run", root, 'read line <"$NODE_EXTRA_CA_CERTS" || echo "$NODE_EXTRA_CA_CERTS $line"'],
+                  ["run", "/", 'echo "$NODE_EXTRA_CA_CERTS"']):
+        said += subprocess.run(["sh", script, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, timeout=PATIENCE).stdout
+    tell("/etc/extra-certificates.crt trusted\n" in said and said.endswith("/ca-certificates.crt\n"),
+         "the certificates that npm needs have a file of their own there", said)
+
+
 def check_resumed(scene):
     for name in ("fixed", "fast"):
         scene.write(os.path.join(scene.scratch, name), "")
@@ -183,11 +217,25 @@ def check_resumed(scene):
     status, output = scene.run("good")
     tell(status == 0 and scene.ran() == ["install", "good"] and "# partial: 2 of 4" in scene.report(),
          "what has passed at another revision does not count", output)
+    shutil.rmtree(scene.scratch + "/build")
+    status, output = scene.run("good", "picky")
+    tell(status == 0 and scene.ran() == ["install", "picky"] and "# partial: 3 of 4" in scene.report(),
+         "another machine continues with the report", output)
     status, output = scene.run("--again", "good")
     tell(status == 0 and scene.ran() == ["good"], "--again runs a step that has passed", output)
 
 
+def check_steps():
+    """The real ones are not run here."""
+    listed = subprocess.run([SCRIPT, "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
+        targets = re.findall(r"(?m)^([a-z0-9-]+):", file.read())
+    wanted = re.findall(r"\bmake ([a-z0-9-]+)", listed)
+    tell(len(wanted) > 10 and set(wanted) <= set(targets), "every step is a target of make", str(set(wanted) - set(targets)))
+
+
 def main():
+    check_steps()
     with tempfile.TemporaryDirectory(prefix="holdfast-release-check-") as scratch:
         scene = Scene(scratch)
         status, output = scene.run("bad")
@@ -196,6 +244,7 @@ def main():
         check_fail(scene)
         check_interrupted(scene)
         check_make(scene)
+        check_certificates(scene)
         check_resumed(scene)
     done = subprocess.run([SCRIPT, "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout
     with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:

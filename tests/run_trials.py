@@ -23,10 +23,12 @@ import calendar_kit
 
 PROGRAM = os.path.abspath(os.environ["HOLDFAST_PROGRAM"])
 BEAT = os.path.join(os.environ["HOLDFAST_TEST_PROGRAMS"], "run_beat")
-TTL = 2.0
+TTL = 3.0
 PATIENCE = 60.0
+ATTEMPTS = 4          # of a trial, if the machine is too slow for its lease
 DAY = 86400
-TRACED = re.compile(r"holdfast: (get|put|delete|list|copy) .* (?:(\d+)s)?(?:(\d+)ms)?(?:(\d+)us|0)?$")
+REQUEST = re.compile(r"holdfast: (?:get|put|delete|list|copy) .* -> [A-Z]")
+TRACED = re.compile(r"holdfast: (get|put|delete|list|copy) .* (?:(\d+)s)?(?:(\d+)ms)?(?:(\d+)us|0)?(?:, depth \d+)?$")
 RENEWAL_REQUESTS = 4  # at most, beside an entry of the expiry index
 RENEWAL_SHARE = 0.15  # of a TTL for these, which leaves time for a second try
 LOST = 90  # the exit status of the table
@@ -63,9 +65,12 @@ def parse_trace(text):
     lines = text.splitlines()
     requests = [match for match in map(TRACED.match, lines) if match]
     said = [line for line in lines if not TRACED.match(line)]
+    unknown = [line for line in said if REQUEST.match(line)]
+    if unknown[:-1]:  # the last line may be cut off
+        raise AssertionError(f"--trace prints requests in a way that this test does not know: {unknown[0]}")
     return " ".join(said)[:300], [
         int(match[2] or 0) + int(match[3] or 0) / 1e3 + int(match[4] or 0) / 1e6
-        for match in requests[-2 * RENEWAL_REQUESTS:]]
+        for match in requests[-4 * RENEWAL_REQUESTS:]]
 
 
 def is_renewal_slow(took, ttl):
@@ -209,7 +214,8 @@ class Trial:
         except subprocess.TimeoutExpired:
             raise Wrong("the holder does not end") from None
         if code not in codes:
-            raise Wrong(f"the holder ended with {code}, not {codes}: {self.errors('holder')}")
+            what = Unwell if code == LOST else Wrong
+            raise what(f"the holder ended with {code}, not {codes}: {self.errors('holder')}")
 
 
 # ---- The accidents: what happens once both are there --------------------------------------------
@@ -326,6 +332,17 @@ def one_trial(url, accident, name, environment):
     return conduct(Trial(url, name, environment), accident)
 
 
+def settled_trial(url, accident, name, environment):
+    """A trial whose holder lost its lease before anything happened to it, because requests were slow,
+    has shown nothing: then once more, a few times."""
+    for _ in range(ATTEMPTS):
+        trial = Trial(url, name, environment)
+        wrong = conduct(trial, accident)
+        if not (wrong and trial.unwell and trial.slow):
+            break
+    return wrong
+
+
 def trials(url, kind, count, environment=None, at_once=20):
     """Runs them, `at_once` side by side. `{folder}` in the URL is a folder that each trial has to
     itself. Returns what went wrong."""
@@ -333,6 +350,6 @@ def trials(url, kind, count, environment=None, at_once=20):
     stem = kind.replace(" ", "-").replace("'", "")
     names = [f"{stem}/{number}" for number in range(count)]
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        results = pool.map(lambda name: one_trial(url, KINDS[kind], name, environment),
+        results = pool.map(lambda name: settled_trial(url, KINDS[kind], name, environment),
                            names)
         return [wrong for wrong in results if wrong]

@@ -205,16 +205,43 @@ def two_at_a_time(build):
     return status == 0 and at_a_time(build) == 2, lines
 
 
-def beside_them_three_that_wait(build):
-    """One may be busy for half of its time, one for a quarter, and the last hardly at all. None of
-    them takes the place of a busy test, although they take longer."""
-    shares = [0.1, 0.2, 0.4, 0.9, 0.9]
+def record_shares(build, shares):
+    """How much of a processor each of the crowd needs, the longest first."""
     with open(os.path.join(os.path.dirname(build), "tests", "durations.txt"), "a",
               encoding="utf-8") as file:
-        file.writelines(f"{9 - number} {share * (9 - number)} build/crowd{number}\n"
+        file.writelines(f"{99 - number} {share * (99 - number)} build/crowd{number}\n"
                         for number, share in enumerate(shares, 1))
+
+
+def more_that_wait(build):
+    """The last one has to wait: those before it need a whole processor."""
+    record_shares(build, [0.1, 0.2, 0.4, 0.9, 0.9])
     status, lines = run(build, "crowd", None, "--jobs=1")
     return status == 0 and at_a_time(build) == 4, lines
+
+
+def not_beside_a_busy_one(build):
+    """Neither does one that waits begin beside one that needs more than there is."""
+    record_shares(build, [1.8, 0.0, 0.0, 0.0, 0.0])
+    status, lines = run(build, "crowd", None, "--jobs=1")
+    running = lines_of(build, "running")
+    return status == 0 and running[:2] == ["begin", "end"] and at_a_time(build) == 4, lines
+
+
+def not_all_that_wait(build):
+    """However little they need, only some more run."""
+    record_shares(build, [0.0] * 5)
+    status, lines = run(build, "crowd", None, "--jobs=1", "--repeat=3")
+    return status == 0 and at_a_time(build) == 6, lines
+
+
+def one_that_works_among_them(build):
+    """The last of the queue works, and is among the first six, although eight that wait are longer."""
+    record_shares(build, [0.0] * 4 + [0.9])
+    status, lines = run(build, "crowd", None, "--jobs=1", "--repeat=2")
+    first = [line for line in lines if " ok " in line][:6]
+    at_a_time(build)
+    return status == 0 and any("crowd5" in line for line in first), lines
 
 
 def failure_at_once(build):
@@ -324,7 +351,10 @@ STORIES = [
     ("how long a test took last time decides when it starts", by_recorded_durations),
     ("how long each test took is recorded", records_durations),
     ("as many tests run at a time as were asked for", two_at_a_time),
-    ("beside them run three that wait, one of them hardly anything else", beside_them_three_that_wait),
+    ("tests that wait run side by side until they need as much as was asked for", more_that_wait),
+    ("nothing begins beside a test that needs more than was asked for", not_beside_a_busy_one),
+    ("five more than were asked for run at a time, however little they need", not_all_that_wait),
+    ("a test that works has a place among those that wait", one_that_works_among_them),
     ("a failing test prints its output while others run", failure_at_once),
     ("one cluster serves all tests that want one, and is stopped", one_cluster),
     ("tests of a second build folder have their files in memory if there is room, and leave none",

@@ -3,8 +3,9 @@
 """s3_ceph_test.py: the s3 store on a real Ceph RADOS gateway, and on a server that only looks
 like S3.
 
-    s3_ceph_test.py calm      the probe, copies, the contract of all stores, the race of processes
-    s3_ceph_test.py trouble   s3_trouble_test, which stops and kills daemons
+    s3_ceph_test.py calm        the probe, copies, the contract of all stores, the race of processes
+    s3_ceph_test.py calm long   the same with 200 rounds of each race, not 50
+    s3_ceph_test.py trouble     s3_trouble_test, which stops and kills daemons
 
 Prints TAP. `calm` uses the cluster of this test run, or starts one (ceph_kit.py), and starts s3rver
 on loopback in a scratch folder; `trouble` starts a cluster with two gateways of its own. Where a
@@ -111,7 +112,7 @@ def stop_s3rver(folder):
             os.kill(int(file.read()), signal.SIGTERM)
 
 
-def run_calm(scratch):
+def run_calm(scratch, rounds):
     s3rver = os.path.join(scratch, "s3rver")
     try:
         other = start_s3rver(s3rver)
@@ -121,6 +122,7 @@ def run_calm(scratch):
             check_versioning(ceph)
             check_copy(bucket, scratch)
             env = dict(ceph.environment, HOLDFAST_TEST_URL=bucket.url(parameters="connections=64"))
+            env.setdefault("HOLDFAST_TEST_ROUNDS", str(rounds))
             run_program("store_test", ["url"], env, "contract", 120)
             run_program("process_race_test", ["url"], env, "processes", 120)
     finally:
@@ -134,15 +136,19 @@ def run_trouble(scratch):
         run_program("s3_trouble_test", [], env, "trouble", 120)
 
 
-MODES = {"calm": run_calm, "trouble": run_trouble}
+MODES = {
+    ("calm",): lambda scratch: run_calm(scratch, 50),
+    ("calm", "long"): lambda scratch: run_calm(scratch, 200),
+    ("trouble",): run_trouble,
+}
 
 
 def main(words):
-    if len(words) != 1 or words[0] not in MODES:
-        sys.exit("usage: s3_ceph_test.py calm | trouble")
+    if tuple(words) not in MODES:
+        sys.exit("usage: s3_ceph_test.py calm [long] | trouble")
     scratch = tempfile.mkdtemp(prefix="holdfast-ceph-")
     try:
-        MODES[words[0]](scratch)
+        MODES[tuple(words)](scratch)
     except (OSError, subprocess.SubprocessError, ceph_kit.CannotStart) as problem:
         tell(False, "the servers start and the programs end in time", str(problem))
     finally:

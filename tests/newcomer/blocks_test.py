@@ -51,6 +51,7 @@ NOT_RUN = {
     "docs/bench.md: build-bench/bench/bench_locks run": "make bench runs it",
     "docs/bench.md: build-bench/bench/bench_compact claims": "minutes, and a cluster of its own",
     "docs/bench.md: build-bench/bench/bench_locks --dir": "minutes, and a cluster of its own",
+    "docs/bench.md: build-bench/bench/bench_locks ceph-crowds": "a cluster of its own",
     "docs/bench.md: build-bench/bench/bench_processes": "make bench runs it",
     "docs/bench.md: build-bench/bench/bench_key speed": "make bench runs it",
     "docs/bench.md: build-bench/bench/bench_serve": "make bench runs it",

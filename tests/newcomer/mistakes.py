@@ -59,9 +59,8 @@ MISTAKES = [
      "holdfast: flock: INVALID: unknown command 'flock'; 'holdfast run NAME -- COMMAND' holds "
      "a lock while a command runs"),
     ("holdfast index delete domains", "INVALID",
-     "holdfast: index delete: INVALID: unknown command 'index delete'; indexes and records "
-     "cannot be deleted; to hide a record, put a newer one with the same key and exclude it "
-     "with --where"),
+     "holdfast: index delete: INVALID: unknown command 'index delete'; 'holdfast index "
+     "rm' deletes keys, 'holdfast index drop' removes an index with all its records"),
     ("holdfast ls", "INVALID",
      "holdfast: ls: INVALID: unknown command 'ls'; 'holdfast locks ls' lists locks, 'holdfast "
      "key ls' keys, 'holdfast store ls' objects"),
@@ -437,9 +436,10 @@ ON_TERMINAL = [
      "holdfast: store get logo.png: INVALID: the data is binary and could garble the terminal; "
      "name a file to write it to, or use --force",
      STORE + "; printf 'a\\0b' | holdfast store put -q logo.png -"),
-    # Not a shell: one that is about to become its last command loses a Ctrl-C.
-    ("holdfast run deploy -- python3 -uc 'import time; print(\"ready\"); time.sleep(60)'", "ready",
-     "INTERRUPTED", "", STORE),
+    # Not a shell: one that is about to become its last command loses a Ctrl-C. Nor one long sleep: it misses a
+    # Ctrl-C that arrives after Python has looked for signals, and before it sleeps.
+    ("holdfast run deploy -- python3 -uc 'import time; print(\"ready\"); [time.sleep(.1) for _ in range(600)]'",
+     "ready", "INTERRUPTED", "", STORE),
     ("holdfast run deploy -- ./deploy.sh", "held by USER@HOST", "INTERRUPTED", "held by USER@HOST",
      "holdfast acquire -q deploy"),
     ("holdfast store put report.txt -", "", "INTERRUPTED", "", STORE),
