@@ -16,7 +16,7 @@
 
 struct story {
     atomic_size_t count;
-    struct {
+    struct telling {
         enum hf_lock_event event;
         struct mono_time at;
         enum hf_status check;
@@ -318,39 +318,45 @@ static void danger_then_safe(void **state)
     hf_lock_free(lock);
 }
 
-/* Whether the end was told before somebody else had it: a task that tells may wake too late on a
- * busy machine. The lock itself is over by then in any case. */
-static bool gone_was_told_in_time(struct pair *pair, struct fate fate)
+/* Whether danger was told, and the end before somebody else had it. On a busy machine the task that
+ * tells may wake too late for either. The lock itself is over by then in any case. */
+static bool gone_was_told_in_time(struct pair *pair, struct fate fate, int64_t ttl_ms)
 {
     struct story story = { 0 };
-    struct hf_lock *lock = told_lock(&pair->one, "deploy", 300, &story);
+    struct hf_lock *lock = told_lock(&pair->one, "deploy", ttl_ms, &story);
     struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
     way_shut(&pair->one.way, "", fate);
-    IS(HF_OK, hf_lock_acquire(other, 5000, NULL));
+    IS(HF_OK, hf_lock_acquire(other, 4 * ttl_ms + 5000, NULL));
     struct mono_time taken = now();
     IS(HF_EXPIRED, hf_lock_check(lock, NULL));
     until_told(&story, HF_LOCK_GONE, 5000);
-    ASSERT(atomic_load(&story.count) == 2);
-    assert_int_equal(story.told[0].event, HF_LOCK_DANGER);
-    assert_int_equal(story.told[1].check, HF_EXPIRED);
-    assert_int_equal(story.told[1].remaining_ms, 0);
-    ASSERT(mono_before(story.told[0].at, story.told[1].at));
-    bool in_time = mono_before(story.told[1].at, taken);
+    size_t count = atomic_load(&story.count);
+    ASSERT(count == 1 || count == 2);
+    const struct telling *gone = &story.told[count - 1];
+    assert_int_equal(gone->check, HF_EXPIRED);
+    assert_int_equal(gone->remaining_ms, 0);
+    bool in_time = count == 2 && mono_before(gone->at, taken);
+    if (count == 2) {
+        assert_int_equal(story.told[0].event, HF_LOCK_DANGER);
+        ASSERT(mono_before(story.told[0].at, gone->at));
+    }
     way_open(&pair->one.way);
     IS(HF_LOST, hf_lock_release(lock, NULL));
     IS(HF_OK, hf_lock_renew(other, NULL)); /* what comes late does not hit it */
-    assert_int_equal(atomic_load(&story.count), 2);
+    assert_int_equal(atomic_load(&story.count), count);
     IS(HF_OK, hf_lock_release(other, NULL)); /* a free alone would release it later */
     hf_lock_free(lock);
     hf_lock_free(other);
     return in_time;
 }
 
+/* Danger is told some part of the ttl before the end, so a slow machine gets a longer ttl. */
 static void gone_is_told_in_time(struct pair *pair, struct fate fate)
 {
+    static const int64_t ttls_ms[] = { 300, 300, 600, 1200, 2400, 4800 };
     bool in_time = false;
-    for (int i = 0; i < 5 && !in_time; i++)
-        in_time = gone_was_told_in_time(pair, fate);
+    for (size_t i = 0; i < sizeof ttls_ms / sizeof *ttls_ms && !in_time; i++)
+        in_time = gone_was_told_in_time(pair, fate, ttls_ms[i]);
     ASSERT(in_time);
 }
 

@@ -16,9 +16,12 @@ static struct hf_error error;
 
 /* ---- Requests and depth ---------------------------------------------------------------- */
 
-/* Long enough for a loaded machine to start all requests of a round before the first one ends. */
-#define SLOW_STORE "mem:?delay=60ms"
-#define KEYS       10
+/* A request that starts after another one has ended counts as one that waited for it. A machine that
+ * needs longer than the delay to start all requests of a round, is measured again with a longer one. */
+static const char *const slow_stores[] = { "mem:?delay=60ms", "mem:?delay=300ms",
+                                           "mem:?delay=1500ms" };
+#define SLOW_STORES (sizeof slow_stores / sizeof *slow_stores)
+#define KEYS        10
 
 struct metered {
     struct meter meter;
@@ -26,12 +29,12 @@ struct metered {
     struct peer peer; /* without its way */
 };
 
-static void metered_open(struct metered *metered)
+static void metered_open(struct metered *metered, const char *url)
 {
     struct store *inner;
     *metered = (struct metered){ .store = NULL };
     meter_init(&metered->meter, env_real());
-    MUST(store_open(env_real(), VIEW(SLOW_STORE), &inner, &error));
+    MUST(store_open(env_real(), view_of(url), &inner, &error));
     MUST(store_observe(inner, meter_observer(&metered->meter), &metered->store, &error));
     MUST(client_new(metered->store, NULL, &metered->peer.client, &error));
 }
@@ -80,25 +83,34 @@ static struct hf_txn *change_all(struct hf_client *client, size_t size)
     return txn;
 }
 
-/* What a warm transaction costs until its commit is known, and in all. */
-static void costs(size_t size, uint64_t depth_max, uint64_t calls, uint64_t calls_in_all)
+/* The depth of a warm transaction until its commit is known. Its requests are asserted. */
+static uint64_t depth_of_commit(const char *url, size_t size, uint64_t calls,
+                                uint64_t calls_in_all)
 {
     struct metered metered;
-    metered_open(&metered);
+    metered_open(&metered, url);
     hf_txn_free(change_all(metered.peer.client, size));
     await_settled(&metered.peer);
     uint64_t depth = depth_of(&metered), before = calls_of(&metered);
     struct hf_txn *txn = change_all(metered.peer.client, size);
-    uint64_t after = depth_of(&metered);
+    depth = depth_of(&metered) - depth;
     ASSERT(calls_of(&metered) - before >= calls);
     await_settled(&metered.peer);
     uint64_t in_all = calls_of(&metered) - before;
-    printf("# %zu bytes: depth %u until the commit is known, %u requests in all\n", size,
-           (unsigned)(after - depth), (unsigned)in_all);
-    ASSERT(after - depth <= depth_max);
+    printf("# %s, %zu bytes: depth %u until the commit is known, %u requests in all\n", url, size,
+           (unsigned)depth, (unsigned)in_all);
     ASSERT(in_all == calls_in_all);
     hf_txn_free(txn);
     metered_close(&metered);
+    return depth;
+}
+
+static void costs(size_t size, uint64_t depth_max, uint64_t calls, uint64_t calls_in_all)
+{
+    uint64_t depth = UINT64_MAX;
+    for (size_t i = 0; i < SLOW_STORES && depth > depth_max; i++)
+        depth = depth_of_commit(slow_stores[i], size, calls, calls_in_all);
+    ASSERT(depth <= depth_max);
 }
 
 static void ten_keys_take_five_round_trips(void **state)
