@@ -60,7 +60,8 @@ check: setup-test build-gcc/build.ninja ## the quick tests (1 min): unit tests, 
 changed: setup-test build-gcc/build.ninja ## the tests of check and test that an uncommitted change can affect
 	$(RUN) --changed build-gcc:check,test
 
-test: setup-test $(TEST_BUILDS) ## every test that a change must pass (11 min): check, simulator, servers, sanitizers
+test: setup-test ## every test that a change must pass (11 min): check, simulator, servers, sanitizers
+	$(MAKE) --no-print-directory --jobs=3 $(TEST_BUILDS)
 	ninja -C build-gcc
 	$(RUN) --budget=test build-gcc:check,test \
 		build-asan:asan:$(SANITIZED_FACTOR) build-tsan:tsan:$(SANITIZED_FACTOR)
