@@ -29,7 +29,7 @@ static struct schema of_many(size_t count)
 {
     struct schema schema;
     struct hf_error error;
-    static char names[INDEX_FIELDS_MAX][16];
+    static char names[INDEX_FIELDS_MAX][32];
     struct view views[INDEX_FIELDS_MAX];
     assert_in_range(count, 3, INDEX_FIELDS_MAX);
     for (size_t i = 0; i < count; i++) {

@@ -341,7 +341,7 @@ static void write_long_rows(const char **inputs, size_t count, size_t size)
     char *text = malloc(size + 100);
     assert_non_null(text);
     for (size_t i = 0; i < count; i++) {
-        char name[20];
+        char name[32];
         snprintf(name, sizeof name, "long-%zu", i);
         size_t at = (size_t)snprintf(text, 50,
                                      "a%zu\x1f"
