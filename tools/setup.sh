@@ -50,14 +50,21 @@ if [ "$1" = test ]; then
 fi
 
 # Installs what the tests take from npm, pinned by a lock file: two servers, DuckDB's library, and what
-# drives a browser. A stamp records that they are installed.
+# drives a browser. They are kept in the user's cache, for other checkouts of the same lock file.
 install_npm_packages() {
 	servers=$(dirname "$0")/../tests/servers
-	stamp=$servers/node_modules/.holdfast-lock
-	cmp -s "$servers/package-lock.json" "$stamp" && return
-	echo "setup: npm ci in tests/servers"
-	npm ci --prefix "$servers" --no-audit --no-fund --loglevel=error
-	cp "$servers/package-lock.json" "$stamp"
+	kept=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/holdfast-tests/npm-$(sha256sum <"$servers/package-lock.json" | cut -c1-16)
+	if [ ! -d "$kept" ]; then
+		echo "setup: npm ci of tests/servers"
+		made=$kept.$$
+		mkdir -p "$made"
+		cp "$servers/package.json" "$servers/package-lock.json" "$made/"
+		npm ci --prefix "$made" --no-audit --no-fund --loglevel=error
+		mv -T "$made" "$kept" 2>/dev/null || rm -rf "$made" # another checkout was faster
+	fi
+	[ "$(readlink "$servers/node_modules" || :)" != "$kept/node_modules" ] || return 0
+	rm -rf "$servers/node_modules"
+	ln -s "$kept/node_modules" "$servers/node_modules"
 }
 tier=$1
 
