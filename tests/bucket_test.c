@@ -590,6 +590,42 @@ static void a_feature_that_another_records_is_recorded_once(void **state)
     scene_close(&scene);
 }
 
+static enum hf_status record_feature(struct scene *scene)
+{
+    return bucket_use_feature(&scene->script.base, BUCKET_ADOPTED_OBJECTS, &scene->error);
+}
+
+static void a_write_that_was_never_done_is_not_unsure(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene);
+    script_rule(&scene.script, .on = ON_PUT, .key = LAYOUT_BUCKET_KEY,
+                .fate = REFUSE(HF_UNAVAILABLE));
+    assert_status(HF_UNAVAILABLE, record_feature(&scene), &scene.error);
+    scene_close(&scene);
+}
+
+static void another_writes(void *argument)
+{
+    put_format(argument, "{\"format\":\"holdfast.bucket/1\",\"features\":{\"read_only\":[],"
+                         "\"incompatible\":[]},\"by\":\"another\"}");
+}
+
+static void a_lost_reply_leaves_the_addition_in_doubt(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene);
+    another_writes(&scene);
+    script_rule(&scene.script, .on = ON_PUT, .key = LAYOUT_BUCKET_KEY, .times = 1,
+                .fate = LOSE);
+    script_rule(&scene.script, .on = ON_PUT, .key = LAYOUT_BUCKET_KEY, .skip = 1,
+                .fate = REFUSE(HF_DENIED));
+    assert_status(HF_UNSURE, record_feature(&scene), &scene.error);
+    scene_close(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,6 +633,10 @@ int main(void)
            a_feature_in_use_is_recorded),
         IT("a feature that another client records meanwhile is recorded once",
            a_feature_that_another_records_is_recorded_once),
+        IT("an addition whose write was never done is not unsure",
+           a_write_that_was_never_done_is_not_unsure),
+        IT("an addition whose reply was lost, and that cannot be repeated, is unsure",
+           a_lost_reply_leaves_the_addition_in_doubt),
         IT("a store is probed once; whoever comes next needs one get", learnt_once),
         IT("while another client probes a store, its verdict is waited for",
            another_probe_is_waited_for),

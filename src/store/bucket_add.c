@@ -157,30 +157,46 @@ static enum hf_status find_addition(const struct format *format, const struct ad
     return all && format->uses[added->feature] ? HF_OK : HF_NOT_FOUND;
 }
 
+/* Whether a write that had this outcome may have been done, or may be done later. */
+static bool is_in_doubt(const struct store *store, enum hf_status status)
+{
+    /* A conflict may have been one with an earlier copy of the same write. */
+    bool conflict = status == HF_CONFLICT || status == HF_NOT_FOUND;
+    return status == HF_UNSURE || (conflict && !store->traits.conflict_final);
+}
+
+/* Writes the addition if the document, which is read, does not have it. */
+static enum hf_status try_addition(struct store *store, const struct addition *added,
+                                   bool *in_doubt, struct hf_error *error)
+{
+    struct format format;
+    enum hf_status status = bucket_read_format(store, /* provisional */ false, &format, error);
+    if (status == HF_OK)
+        status = bucket_check_features(store, &format, error);
+    if (status == HF_OK)
+        status = find_addition(&format, added, error);
+    if (status == HF_NOT_FOUND) {
+        status = write_addition(store, &format, added, error);
+        *in_doubt = *in_doubt || is_in_doubt(store, status);
+    }
+    buffer_release(&format.text);
+    return status;
+}
+
 /* After a conflict or a lost reply, the document shows whether the addition is recorded. If it can
- * no longer be read, or must no longer be changed, a write without a reply may still land, and a
- * conflict may have been one with an earlier copy of the same write. */
+ * no longer be read, or must no longer be changed, that stays unknown: a later version without the
+ * addition may have been written by a client that undid it. A placement never changes, so that a
+ * MISMATCH means that it was not recorded. */
 static enum hf_status record_addition(struct store *store, const struct addition *added,
                                       struct hf_error *error)
 {
-    struct format format;
     bool in_doubt = false;
     enum hf_status status = HF_UNAVAILABLE;
     for (int i = 0; i < ADD_TRIES; i++) {
         if (i > 0)
             env_sleep(store->env, env_jitter(store->env, RETRY_PAUSE));
-        status = bucket_read_format(store, /* provisional */ false, &format, error);
-        if (status == HF_OK)
-            status = bucket_check_features(store, &format, error);
-        bool readable = status == HF_OK;
-        if (readable)
-            status = find_addition(&format, added, error);
-        bool missing = readable && status == HF_NOT_FOUND;
-        if (missing)
-            status = write_addition(store, &format, added, error);
-        in_doubt = in_doubt || (missing && bucket_may_pass_later(status));
-        buffer_release(&format.text);
-        if (status == HF_OK || !(bucket_may_pass_later(status) || status == HF_NOT_FOUND))
+        status = try_addition(store, added, &in_doubt, error);
+        if (!bucket_may_pass_later(status) && status != HF_NOT_FOUND)
             break;
     }
     if (RULE(ADDITION_IN_DOUBT_IS_UNSURE) && in_doubt && status != HF_OK &&
