@@ -16,8 +16,9 @@ static struct hf_error error;
 
 /* ---- Requests and depth ---------------------------------------------------------------- */
 
-/* A request that starts after another one has ended counts as one that waited for it. A machine that
- * needs longer than the delay to start all requests of a round, is measured again with a longer one. */
+/* A request that starts after another one has ended counts as one that waited for it. A machine
+ * that needs longer than the delay to start all requests of a round, is measured again with a
+ * longer one. */
 static const char *const slow_stores[] = { "mem:?delay=60ms", "mem:?delay=300ms",
                                            "mem:?delay=1500ms" };
 #define SLOW_STORES (sizeof slow_stores / sizeof *slow_stores)
@@ -97,8 +98,8 @@ static uint64_t depth_of_commit(const char *url, size_t size, uint64_t calls,
     ASSERT(calls_of(&metered) - before >= calls);
     await_settled(&metered.peer);
     uint64_t in_all = calls_of(&metered) - before;
-    printf("# %s, %zu bytes: depth %u until the commit is known, %u requests in all\n", url, size,
-           (unsigned)depth, (unsigned)in_all);
+    printf("# %s, %zu bytes: depth %u until the commit is known, %u requests in all\n", url,
+           size, (unsigned)depth, (unsigned)in_all);
     ASSERT(in_all == calls_in_all);
     hf_txn_free(txn);
     metered_close(&metered);
