@@ -47,7 +47,7 @@ class Request:
 
 class Connection:
     def __init__(self, sock):
-        self.sock, self.buffer, self.served = sock, b"", 0
+        self.sock, self.buffer, self.served = sock, bytearray(), 0
         self.shift = datetime.timedelta()  # of the dates that it tells
 
     def fill(self):
@@ -56,11 +56,16 @@ class Connection:
             raise Gone
         self.buffer += data
 
+    def take(self, size):
+        taken = bytes(self.buffer[:size])
+        del self.buffer[:size]
+        return taken
+
     def read_head(self):
-        while b"\r\n\r\n" not in self.buffer:
+        while (end := self.buffer.find(b"\r\n\r\n")) < 0:
             self.fill()
-        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
-        lines = head.decode("latin-1").split("\r\n")
+        lines = self.take(end).decode("latin-1").split("\r\n")
+        self.take(len(b"\r\n\r\n"))
         method, target, _ = lines[0].split(" ", 2)
         headers = {}
         for line in lines[1:]:
@@ -77,7 +82,7 @@ class Connection:
         wanted = request.length if most is None else min(most, request.length)
         while len(self.buffer) < wanted:
             self.fill()
-        request.body, self.buffer = self.buffer[:wanted], self.buffer[wanted:]
+        request.body = self.take(wanted)
 
     def send(self, data):
         self.sock.sendall(data)
