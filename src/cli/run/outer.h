@@ -31,7 +31,7 @@ struct outer_runs {
 };
 
 /* Finds the guards around this process. Makes no request. What cannot be proven is left out, such
- * as the leases of a server, which does not tell their ids. */
+ * as a guard that is no ancestor of this process, or a lease in another store. */
 enum hf_status outer_find(struct cli *cli, struct outer_runs *ret_outer);
 
 enum outer_verdict {
