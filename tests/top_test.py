@@ -23,16 +23,25 @@ class Terminal:
 
     def __init__(self, s, *words, columns=120, lines=20, environment=()):
         self.socket = s.file("tmux.socket")
-        self.done = s.file("done")
+        self.done, self.errors = s.file("done"), s.file("errors")
         command = shlex.join(["env", *("%s=%s" % pair for pair in s.env.items()), *environment,
                               cli_test.PROGRAM, "top", *words])
         self.tmux("new-session", "-d", "-c", s.path, "-x", str(columns), "-y", str(lines),
-                  "%s 2>%s; echo $? >%s" % (command, shlex.quote(s.file("errors")),
+                  "%s 2>%s; echo $? >%s" % (command, shlex.quote(self.errors),
                                             shlex.quote(self.done)))
 
     def tmux(self, *words, check=True):
-        return subprocess.run(["tmux", "-f", "/dev/null", "-S", self.socket, *words], check=check,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True).stdout
+        run = subprocess.run(["tmux", "-f", "/dev/null", "-S", self.socket, *words], check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        true(not check or run.returncode == 0,
+             "tmux %s: %s\n%s" % (words[0], run.stderr, self.end()))
+        return run.stdout
+
+    def end(self):
+        """How the program ended, if it did, for a message."""
+        told = [open(path, errors="replace").read() if os.path.exists(path) else ""
+                for path in (self.done, self.errors)]
+        return "the program ended with '%s' and said: %s" % tuple(told)
 
     def __enter__(self):
         return self
@@ -53,7 +62,10 @@ class Terminal:
         def found():
             seen[0] = self.text()
             return all(text in seen[0] for text in texts)
-        until(found, "%r on the screen, which shows:\n%s" % (texts, seen[0]))
+        try:
+            until(found, "%r on the screen" % (texts,))
+        except AssertionError as error:
+            raise AssertionError("%s, which shows:\n%s\n%s" % (error, seen[0], self.end())) from None
         return seen[0].splitlines()
 
     def ends(self, status=0):
