@@ -563,9 +563,9 @@ def check_paths(tree):
     for path, text in tree.text_files():
         if os.path.basename(path) in ("lint.py", "lint_test.py"):
             continue
-        for number, line in enumerate(text.split("\n"), 1):
-            if pattern.search(line):
-                yield "%s:%d: names a place of one machine: %s" % (path, number, line.strip())
+        for match in pattern.finditer(text):
+            yield "%s:%d: names a place of one machine: %s" % (path, text.count("\n", 0, match.start()) + 1,
+                                                               match.group())
 
 
 def check_citations(tree):
@@ -636,7 +636,7 @@ def check_shared_names(tree):
 def check_rules(tree):
     """A rule is a guard whose removal is the mutant; what else a mutant does is in sim/mutants."""
     for file in tree.c_files:
-        if file.top == "src":
+        if file.top == "src" and "RULE(" in file.code:
             for match in re.finditer(r"!RULE\(|\bRULE\(\w+\)\s*\?|\bfor \([^;]*;[^;]*\bRULE\(", file.code):
                 yield file.at(match.start(), "a rule may only be a guard: RULE(X) && condition")
 
