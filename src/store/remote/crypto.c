@@ -4,6 +4,7 @@
 #include "store/remote/crypto.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "file/library.h"
 
 #include <assert.h>
@@ -11,6 +12,7 @@
 #include <openssl/hmac.h>
 
 struct functions {
+    int (*init)(uint64_t options, const OPENSSL_INIT_SETTINGS *settings);
     const EVP_MD *(*sha256)(void);
     const EVP_MD *(*md5)(void);
     const EVP_MD *(*sha1)(void);
@@ -28,6 +30,7 @@ struct functions {
 
 /* In the order of struct functions. */
 static const char *const symbols[] = {
+    "OPENSSL_init_crypto",
     "EVP_sha256",
     "EVP_md5",
     "EVP_sha1",
@@ -44,9 +47,13 @@ static_assert(sizeof(struct functions) == sizeof symbols, "a symbol for each fun
 static struct library library = { "libcrypto.so.3", symbols, sizeof symbols / sizeof symbols[0],
                                   NULL };
 
+/* Without NO_ATEXIT, libcrypto would free its memory when the program calls exit(), although
+ * threads of a client may still be using it. It has no effect if the program has used libcrypto
+ * before. */
 bool crypto_load(void)
 {
-    return library_load(&library) != NULL;
+    const struct functions *functions = library_load(&library);
+    return functions && functions->init(OPENSSL_INIT_NO_ATEXIT, NULL) == 1;
 }
 
 static const struct functions *crypto_functions(void)
@@ -62,12 +69,12 @@ static const void *data_of(struct view bytes)
     return bytes.size > 0 ? bytes.data : "";
 }
 
+/* libcrypto is faster, but fails if memory runs out or the program is ending. */
 void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE])
 {
-    unsigned int size = 0;
-    check(crypto_functions()->digest(data_of(bytes), bytes.size, ret_digest, &size,
-                                     crypto_functions()->sha256(), NULL));
-    check(size == SHA256_SIZE);
+    if (!crypto_functions()->digest(data_of(bytes), bytes.size, ret_digest, /* size */ NULL,
+                                    crypto_functions()->sha256(), NULL))
+        hash_sha256(bytes, ret_digest);
 }
 
 bool hmac_sha256(struct view key, struct view text, unsigned char ret_digest[SHA256_SIZE])
