@@ -8,13 +8,12 @@
 static struct view any_text(struct prng *prng, const char *usual)
 {
     static char long_text[2000];
-    static const char *const unusual[] = {
-        "", "a\"b", "a\\", "\xef\xbf", "caf\xc3\xa9", "\x01"
-    };
+    static const char *const unusual[] = { "",         "a\"b",        "a\\", "\xef\xbf",
+                                           "\xbf\xbd", "caf\xc3\xa9", "\x01" };
     memset(long_text, 'x', sizeof long_text - 1);
     uint64_t choice = prng_below(prng, 60);
-    return choice < 6    ? view_of(unusual[choice])
-           : choice == 6 ? view_of(long_text)
+    return choice < 7    ? view_of(unusual[choice])
+           : choice == 7 ? view_of(long_text)
                          : view_of(usual);
 }
 

@@ -76,13 +76,15 @@ static bool reads_back(const struct lease *fields)
     return texts_fit && numbers_fit && times_fit && usual;
 }
 
-/* Makes the text refer to the bytes. False if it is not there as it is. */
+/* Makes the text refer to the bytes. False if it is not there as it is, between two quotes: it may
+ * also be the end of a longer text that it was changed to. */
 static bool place_text(struct view *text, struct view bytes, size_t at)
 {
     struct view there = view_from(bytes, at);
     if (text->size == 0)
         *text = VIEW("");
-    else if (view_starts_with(there, *text) && there.data[text->size] == '"')
+    else if (bytes.data[at - 1] == '"' && view_starts_with(there, *text) &&
+             there.data[text->size] == '"')
         text->data = there.data;
     else
         return false;
