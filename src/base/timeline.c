@@ -155,6 +155,37 @@ static void end_before(struct timeline *timeline, size_t index)
     }
 }
 
+/* An exact time is no later than an exact limit. */
+static void clamp_time(struct timeline_time *time, int64_t limit_ms)
+{
+    if (time->slack_ms == TIMELINE_EXACT && time->at_ms > limit_ms)
+        time->at_ms = limit_ms;
+}
+
+/* An exact time is that of an answer, which comes after the event that it tells of, but perhaps
+ * also after answers about later events. No grant was later than the next one, and no hold ended
+ * later than the next grant that excludes it. */
+static void order_times(struct timeline *timeline, size_t changed)
+{
+    int64_t granted_ms = INT64_MAX, excluded_ms = INT64_MAX; /* the first after number i */
+    size_t i = changed + 1;
+    while (i < timeline->count && !timeline->holds[i - 1]->hold.exclusive)
+        i++;
+    for (i += i<timeline->count; i--> 0;) {
+        struct timeline_hold *hold = &timeline->holds[i]->hold;
+        int64_t began_ms = hold->began.at_ms;
+        clamp_time(&hold->began, granted_ms);
+        clamp_time(&hold->ended, hold->exclusive ? granted_ms : excluded_ms);
+        if (hold->began.slack_ms != TIMELINE_EXACT)
+            continue;
+        if (i < changed && hold->exclusive && hold->began.at_ms == began_ms)
+            break; /* it already bounds all before it */
+        granted_ms = hold->began.at_ms;
+        if (hold->exclusive)
+            excluded_ms = granted_ms;
+    }
+}
+
 /* Drops an eighth at a time, because the others move. */
 static void drop_oldest_holds(struct timeline *timeline)
 {
@@ -237,6 +268,8 @@ static bool add_to_hold(struct timeline *timeline, const struct timeline_hold *p
     /* What is already known to come after an exclusive hold ends this one, too. */
     if (!known && index + 1 < timeline->count)
         end_before(timeline, index + 1);
+    if (!seen)
+        order_times(timeline, index);
     if (timeline->count > timeline->max)
         drop_oldest_holds(timeline);
     return done;

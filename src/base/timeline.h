@@ -18,6 +18,8 @@
  *   - An end is final: a read that began before the release, and shows the lease as held, changes
  *     nothing. Better knowledge replaces worse: what our own call did, then what the table says,
  *     then what follows from others.
+ *   - Exact times do not contradict the order of the tokens: an exclusive hold begins when the hold
+ *     before it has ended, even if the release is answered after the grant.
  *   - A hold has ended if a look does not find it, unless its token is not below next_token: then
  *     it was granted after the read. It has also ended if a later one is exclusive.
  *   - At most so many holds are kept as timeline_new says. The oldest is dropped first, and
