@@ -172,15 +172,16 @@ def scrubs_when_asked(site):
 
 
 def wrong_options(site):
-    for option, word in (("--idle-grace-ms=1", "idle"), ("--max-ops=0", "ops"), ("--elect=A B", "group name"),
-                         ("--max-runtime-ms=x", "x"), ("--scrub=x", "x")):
+    for word, *options in (("idle", "--idle-grace-ms=1"), ("ops", "--max-ops=0"), ("group name", "--elect=A B"),
+                           ("x", "--max-runtime-ms=x"), ("x", "--scrub=x"),
+                           ("--scrub cannot be used with --no-sweep", "--scrub=4096", "--no-sweep")):
         server = Server(site, "wrong")
         try:
-            server.start(option)
+            server.start(*options)
             server.stop()
-            tell(False, f"{option} is refused")
+            tell(False, f"{options} is refused")
         except RuntimeError as why:
-            tell(word in str(why), f"{option} is refused with a sentence", str(why))
+            tell(word in str(why), f"{options} is refused with a sentence", str(why))
 
 
 # ---- Workers ------------------------------------------------------------------------------------

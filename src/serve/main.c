@@ -359,6 +359,9 @@ static enum hf_status read_options(struct options *options, int argc, char **arg
         return error_set(error, HF_INVALID, "unexpected argument '%.100s'", argv[optind]);
     if (status == HF_OK && (!options->store || options->store[0] == '\0'))
         return error_set(error, HF_INVALID, "no store is given: use --store URL");
+    if (status == HF_OK && options->upkeep.scrub_bytes > 0 && !options->upkeep.sweeps)
+        return error_set(error, HF_INVALID,
+                         "--scrub cannot be used with --no-sweep: a scrub follows each sweep");
     if (status == HF_OK && options->listener_count == 0)
         status = add_listener(options, ADDRESS_DEFAULT, error);
     return status == HF_OK ? secure_listeners(options, error) : status;
