@@ -549,6 +549,26 @@ static void a_scrub_that_is_stopped_says_where_it_continues(void **state)
     assert_true(report.complete && report.objects == 0 && report.skipped == 1);
 }
 
+/* The bare key of the catalog would mean that its chunks were read as well. */
+static void a_scrub_that_is_stopped_in_a_catalog_continues_with_its_chunks(void **state)
+{
+    struct place *place = *state;
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    struct hf_store_scrub_report report = HF_STORE_SCRUB_REPORT;
+    struct scrubbed seen = { .stop_after = 1 };
+    force_object(place, "metadata/catalog.json", "{}");
+    options.bytes_max = 1000;
+    options.progress = see_scrub_step;
+    options.argument = &seen;
+    IS(HF_CANCELLED, hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_true(!report.complete && report.skipped == 1);
+    assert_string_equal(report.position, "metadata/catalog.json#");
+    seen.steps = 0;
+    options.documents = true; /* no chunk is read */
+    IS(HF_CANCELLED, hf_store_scrub(place->store, &options, &report, &place->error));
+    assert_string_equal(report.position, "metadata/catalog.json");
+}
+
 static void a_finding_can_end_a_scrub(void **state)
 {
     struct place *place = *state;
@@ -575,6 +595,7 @@ int main(int argc, char **argv)
         CASE(an_object_is_copied_and_left_alone_when_it_is_equal),
         CASE(a_scrub_reads_everything_and_names_what_is_damaged),
         CASE(a_scrub_that_is_stopped_says_where_it_continues),
+        CASE(a_scrub_that_is_stopped_in_a_catalog_continues_with_its_chunks),
         CASE(a_finding_can_end_a_scrub),
         CASE(a_copy_that_makes_no_sense_is_refused),
         CASE(all_objects_of_a_prefix_go_to_another_store),

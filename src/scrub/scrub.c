@@ -262,13 +262,15 @@ static enum hf_status visit_entry(struct scrub *scrub, const struct list_entry *
         scrub->report->objects++;
         status = examine_twice(scrub, class, entry->key, error);
     }
-    if (status == HF_OK && class == CLASS_CATALOG && !scrub->options->documents) {
-        note_position(scrub, entry->key, &VIEW(""));
-        status = visit_chunks(scrub, entry->key, VIEW(""), error);
-        if (status != HF_OK || slice_is_done(scrub))
-            return status;
-    }
-    return pass_if_cut_short(scrub, status, entry->key, /* inside */ NULL);
+    /* The key of a catalog alone would be a position after its chunks. */
+    bool has_chunks = class == CLASS_CATALOG && !scrub->options->documents;
+    status = pass_if_cut_short(scrub, status, entry->key, has_chunks ? &VIEW("") : NULL);
+    if (status != HF_OK || !has_chunks)
+        return status;
+    status = visit_chunks(scrub, entry->key, VIEW(""), error);
+    if (status == HF_OK && !slice_is_done(scrub))
+        note_position(scrub, entry->key, /* inside */ NULL);
+    return status;
 }
 
 static enum hf_status visit_page(struct scrub *scrub, const struct list_call *page,
