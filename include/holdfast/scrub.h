@@ -87,8 +87,10 @@ struct hf_store_scrub_options {
     bool (*progress)(void *argument, const struct hf_store_scrub_report *so_far);
     void *argument; /* for both callbacks */
     /* Continue where the last scrub with this option has ended, in any process, and note in the
-     * store where this one ends. After the end of the store, the next one begins anew. `prefix` and
-     * `after` must be NULL. */
+     * store where this one ends. After the end of the store, the next one begins anew. Of two such
+     * scrubs at the same time, the one that ends first writes the note. If the note cannot be read
+     * or written, the scrub is made nevertheless, the call returns that failure, and the next one
+     * with this hf_store continues there. HF_INVALID with `prefix`, `after` or `documents`. */
     bool remember;
 };
 #define HF_STORE_SCRUB_OPTIONS                                                                 \
@@ -106,8 +108,8 @@ struct hf_store_scrub_options {
  *
  * Returns HF_OK if the scrub has reached its end or bytes_max, regardless of what it found, and
  * HF_CANCELLED if `progress` stopped it. Returns HF_UNAVAILABLE or HF_DENIED if the store fails
- * again and again. `options` and `ret_report` may be NULL. The report is set regardless of the
- * status. */
+ * again and again, and the failure of the note of `remember`, if there was no other. `options` and
+ * `ret_report` may be NULL. The report is set regardless of the status. */
 HF_API enum hf_status hf_store_scrub(struct hf_store *store,
                                      const struct hf_store_scrub_options *options,
                                      struct hf_store_scrub_report *ret_report,

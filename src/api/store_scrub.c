@@ -38,6 +38,56 @@ static bool tell_scrub_progress(void *argument, const struct hf_store_scrub_repo
            scrubbing->options.progress(scrubbing->options.argument, so_far);
 }
 
+/* ---- The position that is remembered ------------------------------------------------- */
+
+/* Reads the note. If that fails, or the note could not be written before, the scrub continues where
+ * the last one of this handle ended. */
+static enum hf_status begin_at_note(struct hf_store *store, struct scrub_position *ret_position,
+                                    struct hf_error *error)
+{
+    enum hf_status status = scrub_position_read(store->store, ret_position, error);
+    env_mutex_lock(&store->scrubbed.mutex);
+    if (status != HF_OK || store->scrubbed.is_newer) {
+        memcpy(ret_position->after, store->scrubbed.after, store->scrubbed.size);
+        ret_position->size = store->scrubbed.size;
+    }
+    env_mutex_unlock(&store->scrubbed.mutex);
+    return status;
+}
+
+/* Writes the note, unless it could not be read. If another process has written it meanwhile, that
+ * position stays. */
+static enum hf_status note_scrub_end(struct hf_store *store, const struct scrub_position *read,
+                                     enum hf_status was_read,
+                                     const struct hf_store_scrub_report *report,
+                                     struct hf_error *error)
+{
+    struct view after = { report->position, report->position_size };
+    enum hf_status status = was_read;
+    if (was_read == HF_OK)
+        status = scrub_position_write(store->store, read, after, error);
+    if (status == HF_CONFLICT || status == HF_NOT_FOUND)
+        status = error_clear(error);
+    env_mutex_lock(&store->scrubbed.mutex);
+    if (was_read == HF_OK)
+        store->scrubbed.is_newer = status != HF_OK;
+    memcpy(store->scrubbed.after, after.data, after.size);
+    store->scrubbed.size = after.size;
+    env_mutex_unlock(&store->scrubbed.mutex);
+    return status;
+}
+
+/* ---- The call ------------------------------------------------------------------------ */
+
+static enum hf_status check_remember(const struct hf_store_scrub_options *options,
+                                     struct hf_error *error)
+{
+    if (options->remember && (options->after || options->prefix || options->documents))
+        return error_set(error, HF_INVALID,
+                         "remember cannot be used with after, prefix or documents");
+    return HF_OK;
+}
+
 enum hf_status hf_store_scrub(struct hf_store *store,
                               const struct hf_store_scrub_options *options,
                               struct hf_store_scrub_report *ret_report, struct hf_error *error)
@@ -45,26 +95,23 @@ enum hf_status hf_store_scrub(struct hf_store *store,
     struct scrubbing scrubbing = { .options = HF_STORE_SCRUB_OPTIONS };
     const struct hf_store_scrub_options *given = &scrubbing.options;
     struct hf_store_scrub_report report;
-    struct hf_error why;
+    struct hf_error why, note_why;
     if (ERROR_IF_NULL(&why, store) != HF_OK ||
         READ_OPTIONS(HF_STORE_SCRUB_OPTIONS, options, &scrubbing.options, &why) != HF_OK ||
-        CHECK_REPORT(HF_STORE_SCRUB_REPORT, ret_report, &why) != HF_OK)
+        CHECK_REPORT(HF_STORE_SCRUB_REPORT, ret_report, &why) != HF_OK ||
+        check_remember(given, &why) != HF_OK)
         return error_tell(error, why.status, &why);
-    struct scrub_position position = { .after = "" };
-    if (given->remember && (given->after || given->prefix))
-        error_set(&why, HF_INVALID, "remember cannot be used with after or prefix");
-    else if (given->remember)
-        scrub_position_read(store->store, &position, &why);
-    if (given->remember && why.status != HF_OK)
-        return error_tell(error, why.status, &why);
-    struct view after = given->remember
-                            ? view_of(position.after)
-                            : caller_view(given->after ? given->after : "", given->after_size);
+    struct scrub_position position = { .size = 0 };
+    enum hf_status noted = HF_OK; /* whether the note could be read, and then written */
+    if (given->remember)
+        noted = begin_at_note(store, &position, &note_why);
     bool sealed = false; /* also if the format document cannot be read, which is a finding */
     (void)bucket_has_feature(store->store, BUCKET_CHECKSUMS, &sealed, &why);
     const struct scrub_options used = {
         .prefix = caller_view(given->prefix ? given->prefix : "", given->prefix_size),
-        .after = after,
+        .after = given->remember
+                     ? (struct view){ position.after, position.size }
+                     : caller_view(given->after ? given->after : "", given->after_size),
         .documents = given->documents,
         .sealed = sealed,
         .rate_max = given->rate_max,
@@ -76,14 +123,12 @@ enum hf_status hf_store_scrub(struct hf_store *store,
     enum hf_status status = scrub_run(store->store, &used, &report, &why);
     /* What was read before it was stopped need not be read again. */
     if (given->remember && (status == HF_OK || status == HF_CANCELLED) &&
-        (report.complete || report.position_size > 0)) {
-        struct hf_error unkept;
-        enum hf_status kept = scrub_position_write(
-            store->store, (struct view){ report.position, report.position_size }, &unkept);
-        if (kept != HF_OK && status == HF_OK) {
-            why = unkept;
-            status = kept;
-        }
+        (report.complete || report.position_size > 0))
+        noted = note_scrub_end(store, &position, noted, &report, &note_why);
+    scrub_position_release(&position);
+    if (status == HF_OK && noted != HF_OK) {
+        why = note_why;
+        status = noted;
     }
     write_caller_report(ret_report, &report, sizeof report);
     return error_tell(error, status, &why);

@@ -341,6 +341,13 @@ static bool cut_position(struct view *position, struct view *ret_inside)
     return true;
 }
 
+bool scrub_takes_position(struct view after)
+{
+    struct view inside = VIEW("");
+    (void)cut_position(&after, &inside);
+    return after.size <= KEY_BYTES_MAX && inside.size <= KEY_BYTES_MAX;
+}
+
 enum hf_status scrub_run(struct store *store, const struct scrub_options *options,
                          struct hf_store_scrub_report *ret_report, struct hf_error *error)
 {
@@ -353,7 +360,7 @@ enum hf_status scrub_run(struct store *store, const struct scrub_options *option
                            .text = BUFFER_INIT(SCRUB_TEXT_MAX) };
     enum hf_status status = HF_OK;
     *ret_report = HF_STORE_SCRUB_REPORT;
-    if (after.size > KEY_BYTES_MAX || inside.size > KEY_BYTES_MAX)
+    if (!scrub_takes_position(options->after))
         return error_set(error, HF_INVALID, "the position is too long");
     if (after.size > 0)
         note_position(&scrub, after, within ? &inside : NULL);

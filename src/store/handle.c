@@ -59,13 +59,16 @@ enum hf_status store_handle_new(
         .store = store, .users = 1, .trace = trace, .trace_argument = trace_argument
     };
     enum hf_status status = HF_OK;
+    env_mutex_init(store->env, &handle->scrubbed.mutex);
     if (trace)
         status = store_observe(store, (struct observer){ report_request, handle },
                                &handle->store, error);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         *ret_handle = handle;
-    else
+    } else {
+        env_mutex_release(&handle->scrubbed.mutex);
         free(handle);
+    }
     return status;
 }
 
@@ -141,6 +144,7 @@ void store_handle_drop(struct hf_store *handle)
 {
     if (!handle || atomic_fetch_sub(&handle->users, 1) > 1)
         return;
+    env_mutex_release(&handle->scrubbed.mutex);
     store_close(handle->store);
     free_placements(handle);
     free(handle);

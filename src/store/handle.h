@@ -24,6 +24,14 @@ struct hf_store {
     atomic_size_t users;
     void (*trace)(void *argument, const struct hf_store_request *request); /* or NULL */
     void *trace_argument;
+    /* The last position of a scrub that remembers it, for when the note in the store cannot be read
+     * (api/store_scrub.c). */
+    struct {
+        struct env_mutex mutex;
+        bool is_newer; /* than the note, which could not be written */
+        size_t size;
+        char after[HF_SCRUB_POSITION_MAX];
+    } scrubbed;
 };
 
 /* The ETag as a NUL-terminated string, in `text`. */
