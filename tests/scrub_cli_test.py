@@ -137,6 +137,24 @@ def _(s):
     equal(len(scrub(s, expect=None)[0]), 2)
 
 
+@it("a sweeper whose note of the scrub cannot be read says so once, and goes on", ["dir"])
+def _(s):
+    fill(s)
+    damaged = s.get("default/meta/deploy.json").replace(b"named:deploy", b"named:deplox")
+    s.put("default/meta/first.json", damaged)
+    s.put("zz/meta/last.json", damaged)
+    os.symlink("nowhere", s.file("objects/.holdfast/sweep/.scrub.json"))
+    with open(s.file("told"), "wb") as told:
+        sweep = s.start("sweep", "--idle-grace", "20ms", "--op-delay", "0ms", "--scrub", "8KiB", stderr=told)
+        until(lambda: s.read("told").count(b"last.json") >= 2, "it comes round")
+        sweep.send_signal(signal.SIGINT)
+        sweep.communicate(timeout=60)
+    told = s.read("told")
+    true(told.count(b"first.json") >= 2, told)
+    equal(told.count(b"holdfast: sweep: INVALID: read the position in .holdfast/sweep/.scrub.json: "), 1, told)
+    equal(told.count(b".scrub.json"), 1, told)
+
+
 @it("damage is CORRUPT, in words, and the objects are not changed", LOCAL)
 def _(s):
     fill(s)

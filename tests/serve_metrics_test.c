@@ -136,9 +136,9 @@ static void scrubs_are_added_up(void **state)
     slice.objects = 7;
     slice.bytes_read = 4096;
     slice.damaged = slice.missing = 1;
-    metrics_scrub(metrics, &slice, /* whole */ false);
-    slice.complete = true;
-    metrics_scrub(metrics, &slice, /* whole */ true);
+    metrics_scrub(metrics, &slice, /* succeeded */ true);
+    slice.complete = true; /* also if its position could not be noted */
+    metrics_scrub(metrics, &slice, /* succeeded */ false);
     const char *text = page_of(metrics, /* open */ false, &page);
     assert_line(text, "holdfast_scrub_runs_total 2");
     assert_line(text, "holdfast_scrub_rounds_total 1");

@@ -171,6 +171,36 @@ def scrubs_when_asked(site):
     tell(server.stop(), "a server that scrubs ends in time")
 
 
+def findings_are_printed(site):
+    server = Server(site, "findings", *GRACE, "--scrub=65536")
+    long_key = ".holdfast/" + 1000 * "x"
+    for key in (".holdfast/\x1b[2Jgone\nholdfast serve: \\", long_key):
+        server.bucket.must("store", "put", "--force", "-q", key, "-")
+    server.start()
+    tell(until(lambda: any(long_key in line for line in server.daemon.log)), "findings are printed")
+    reason = ": unknown: it is in a folder of Holdfast, but not a known object"
+    tell(f"holdfast serve: object '{long_key}'{reason}" in server.daemon.log, "with their whole reason, however long the key")
+    tell(rf"holdfast serve: object '.holdfast/\x1b[2Jgone\nholdfast serve: \\'{reason}" in server.daemon.log,
+         "a key cannot control the terminal or imitate a line", "\n".join(server.daemon.log))
+    server.stop()
+
+
+def scrubs_without_its_note(site):
+    server = Server(site, "note", *GRACE, "--scrub=10")
+    folder = os.path.join(site.folder, "note-objects")
+    server.bucket = chaos_kit.Bucket(f"dir:{folder}", server.bucket.environment)
+    for key in (".holdfast/sweep/.all.json", "zz"):
+        server.bucket.must("store", "put", "--force", "-q", key, "-")
+    os.symlink("nowhere", os.path.join(folder, ".holdfast/sweep/.scrub.json"))
+    server.start()
+    tell(until(lambda: (server.metric("holdfast_scrub_rounds_total") or 0) >= 2),
+         "a scrub whose note cannot be read reaches the end of the store")
+    told = [line for line in server.daemon.log if ".scrub.json" in line]
+    tell(len(told) == 1 and told[0].startswith("holdfast serve: scrub: ") and told[0].endswith("; trying again"),
+         "the failure is said once", "\n".join(server.daemon.log))
+    server.stop()
+
+
 def wrong_options(site):
     for word, *options in (("idle", "--idle-grace-ms=1"), ("ops", "--max-ops=0"), ("group name", "--elect=A B"),
                            ("x", "--max-runtime-ms=x"), ("x", "--scrub=x"),
@@ -226,7 +256,7 @@ def merges_and_compiles(site):
 
 def story(site):
     for part in (sweeps_when_idle, requests_delay_a_sweep, a_request_stops_a_sweep, a_sweep_is_limited,
-                 scrubs_when_asked, sweeping_can_be_switched_off, wrong_options, merges_and_compiles):
+                 scrubs_when_asked, findings_are_printed, scrubs_without_its_note, sweeping_can_be_switched_off, wrong_options, merges_and_compiles):
         part(site)
 
 

@@ -13,6 +13,7 @@
 #include "base/parse.h"
 #include "serve/api/api.h"
 #include "serve/calls/stand_in.h"
+#include "serve/log/words.h"
 #include "serve/upkeep/upkeep.h"
 
 #include <getopt.h>
@@ -83,24 +84,23 @@ struct daemon {
 static bool says_json;
 
 /* A line to the operator. Any thread. */
+static void say_text(struct view text)
+{
+    struct buffer line = BUFFER_INIT(WORDS_LINE_MAX);
+    words_write_line(text, says_json, env_wall(env_real()), &line);
+    if (!line.failed && buffer_text(&line))
+        fputs(line.data, stderr);
+    buffer_release(&line);
+}
+
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
-    char text[1024], at[TIME_TEXT_MAX];
-    struct buffer line = BUFFER_INIT(8192);
+    char text[1024];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (says_json) {
-        buffer_print(&line, "{\"at\":\"%s\",\"message\":", time_text(env_wall(env_real()), at));
-        json_write_string(&line, view_of(text));
-        buffer_append(&line, VIEW("}\n"));
-    } else {
-        buffer_print(&line, "holdfast serve: %s\n", text);
-    }
-    if (!line.failed && buffer_text(&line))
-        fputs(line.data, stderr);
-    buffer_release(&line);
+    say_text(view_of(text));
 }
 
 /* As the other commands report an error. */
@@ -684,6 +684,15 @@ static void say_upkeep_failed(void *argument, const char *part, const struct hf_
     say("%s: %s; trying again", part, why->why);
 }
 
+static void say_found(void *argument, const struct hf_scrub_finding *finding)
+{
+    struct buffer text = BUFFER_INIT(WORDS_MAX);
+    (void)argument;
+    words_write_finding(finding, &text);
+    say_text(buffer_view(&text));
+    buffer_release(&text);
+}
+
 static enum hf_status start_upkeep(struct daemon *daemon, struct hf_error *error)
 {
     struct upkeep_options *options = &daemon->options.upkeep;
@@ -691,6 +700,7 @@ static enum hf_status start_upkeep(struct daemon *daemon, struct hf_error *error
     options->store = daemon->store;
     options->metrics = daemon->metrics;
     options->failed = say_upkeep_failed;
+    options->found = say_found;
     options->argument = daemon;
     return upkeep_start(options, &daemon->upkeep, error);
 }

@@ -7,6 +7,8 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 /* ---- Results ------------------------------------------------------------------------- */
 
@@ -50,12 +52,13 @@ struct sweeping {
     struct hf_sweep_options once;
     struct hf_sweeper_options idle;
     struct gauge gauge;
-    bool sees_others;        /* the store tells whether other processes change it */
-    size_t told;             /* how many entries need attention */
-    struct hf_error last;    /* the error of the last such entry */
-    struct env_mutex output; /* the sweeper's thread and the main thread both print */
-    atomic_bool unheard;     /* the report of a run could not be printed */
-    uint64_t slice_bytes;    /* are scrubbed after each complete run; 0: none */
+    bool sees_others;           /* the store tells whether other processes change it */
+    size_t told;                /* how many entries need attention */
+    struct hf_error last;       /* the error of the last such entry */
+    struct env_mutex output;    /* the sweeper's thread and the main thread both print */
+    atomic_bool unheard;        /* the report of a run could not be printed */
+    uint64_t slice_bytes;       /* are scrubbed after each complete run; 0: none */
+    char slice_why[HF_WHY_MAX]; /* why a slice has failed, as it was printed */
 };
 
 /* One cause may have damaged many entries, so only the first few are printed. */
@@ -194,20 +197,33 @@ static bool may_scrub_on(void *argument, const struct hf_store_scrub_report *so_
     return !interrupted() && !atomic_load(&sweeping->unheard);
 }
 
+/* A failure is printed once. */
+static void print_slice_failure(struct sweeping *sweeping, const struct hf_error *error)
+{
+    if (strcmp(sweeping->slice_why, error->why) == 0)
+        return;
+    snprintf(sweeping->slice_why, sizeof sweeping->slice_why, "%s", error->why);
+    env_mutex_lock(&sweeping->output);
+    cli_report(sweeping->cli, (struct view){ NULL, 0 }, error);
+    env_mutex_unlock(&sweeping->output);
+}
+
 /* Continues where the last slice of any process ended and, after the end of the store, at its
  * beginning. If the store fails, the next run tries the same slice again. */
 static void scrub_slice(struct sweeping *sweeping)
 {
     struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    struct hf_error error;
     options.remember = true;
     options.bytes_max = sweeping->slice_bytes;
     options.rate_max = SLICE_RATE;
     options.finding = print_slice_finding;
     options.progress = may_scrub_on;
     options.argument = sweeping;
-    (void)hf_store_scrub(hf_client_store(sweeping->cli->client), &options,
-                         /* ret_report */ NULL,
-                         /* error */ NULL);
+    enum hf_status status = hf_store_scrub(hf_client_store(sweeping->cli->client), &options,
+                                           /* ret_report */ NULL, &error);
+    if (status != HF_OK && status != HF_CANCELLED)
+        print_slice_failure(sweeping, &error);
 }
 
 /* Called in the sweeper's own thread. */

@@ -184,11 +184,11 @@ void metrics_sweep(void *argument, const struct hf_sweep_report *run)
 }
 
 void metrics_scrub(struct metrics *metrics, const struct hf_store_scrub_report *slice,
-                   bool whole)
+                   bool succeeded)
 {
     add(&metrics->scrub.runs, 1);
-    add(&metrics->scrub.failures, !whole);
-    add(&metrics->scrub.rounds, whole && slice->complete);
+    add(&metrics->scrub.failures, !succeeded);
+    add(&metrics->scrub.rounds, slice->complete);
     add(&metrics->scrub.objects, slice->objects);
     add(&metrics->scrub.bytes, slice->bytes_read);
     add(&metrics->scrub.findings,

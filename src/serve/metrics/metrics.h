@@ -53,9 +53,9 @@ void metrics_store_request(void *metrics, const struct hf_store_request *request
 /* hf_sweeper_options.ran; its argument is the metrics. One run of the idle sweeper has ended. */
 void metrics_sweep(void *metrics, const struct hf_sweep_report *run);
 
-/* A slice of the store was scrubbed; `whole`: to its end. */
+/* A slice of the store was scrubbed; `succeeded`: to its end, and its position was noted. */
 void metrics_scrub(struct metrics *metrics, const struct hf_store_scrub_report *slice,
-                   bool whole);
+                   bool succeeded);
 
 /* What compaction and index workers have yet to do, as they last saw it, over all partitions and
  * indexes. Until the first call, these figures are not shown. */

@@ -283,7 +283,8 @@ static void put_scrubs(const struct page *page, const struct metrics *metrics)
               load(&metrics->scrub.bytes));
     put_count(page, "holdfast_scrub_findings", "Damaged, missing or unknown objects found.",
               load(&metrics->scrub.findings));
-    put_count(page, "holdfast_scrub_failures", "Slices that ended early.",
+    put_count(page, "holdfast_scrub_failures",
+              "Slices that ended early, or whose position could not be kept.",
               load(&metrics->scrub.failures));
 }
 

@@ -31,6 +31,7 @@ struct upkeep {
     struct hf_elect_member *member;
     struct part parts[2 * UPKEEP_NAMES_MAX + 1];
     size_t part_count;
+    struct part scrub; /* in the sweeper's thread; has no work of its own */
     struct {
         struct env_mutex mutex;
         struct env_cond changed;
@@ -204,14 +205,7 @@ static enum hf_status start_part(struct upkeep *upkeep, const char *kind, const 
 static bool report_scrub_finding(void *argument, const struct hf_scrub_finding *finding)
 {
     const struct upkeep_options *options = &((struct upkeep *)argument)->options;
-    bool strange = finding->kind == HF_SCRUB_TOO_NEW || finding->kind == HF_SCRUB_UNKNOWN;
-    struct hf_error why;
-    char about[HF_KEY_BYTES_MAX + 32];
-    error_set(&why, strange ? HF_UNSUPPORTED : HF_CORRUPT, "%s: %s",
-              hf_scrub_kind_name(finding->kind),
-              finding->why[0] ? finding->why : hf_scrub_kind_text(finding->kind));
-    snprintf(about, sizeof about, "object '%s'", finding->key);
-    options->failed(options->argument, about, &why);
+    options->found(options->argument, finding);
     return true;
 }
 
@@ -233,7 +227,10 @@ static void scrub_next_slice(struct upkeep *upkeep)
     options.finding = report_scrub_finding;
     options.progress = slice_goes_on;
     options.argument = upkeep;
-    enum hf_status status = hf_store_scrub(upkeep->options.store, &options, &report, NULL);
+    struct hf_error why;
+    enum hf_status status = hf_store_scrub(upkeep->options.store, &options, &report, &why);
+    if (status != HF_OK && upkeep_goes_on(upkeep))
+        report_part_failure(&upkeep->scrub, &why);
     metrics_scrub(upkeep->options.metrics, &report, status == HF_OK);
 }
 
@@ -284,6 +281,7 @@ enum hf_status upkeep_start(const struct upkeep_options *options, struct upkeep 
     if (!upkeep)
         return error_no_memory(error);
     upkeep->options = *options;
+    upkeep->scrub = (struct part){ .upkeep = upkeep, .about = "scrub" };
     env_mutex_init(options->env, &upkeep->shared.mutex);
     env_cond_init(options->env, &upkeep->shared.changed);
     enum hf_status status =

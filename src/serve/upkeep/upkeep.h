@@ -18,7 +18,7 @@
  *   - A part that fails (the partition does not exist yet, the store does not answer) is said once
  *     for each reason, and begins again after ten seconds.
  *   - A scrub reads slowly (4 MiB/s), and changes nothing but its own position in the store. It
- *     does not yield to requests.
+ *     does not yield to requests. Without that position, it goes on in this process.
  *   - It ends in bounded time: a sweep after one more entry, a scrub within a second, a merge and a
  *     compile at their next step, and each of them after at most one timeout of the store. */
 #ifndef SERVE_UPKEEP_UPKEEP_H
@@ -41,10 +41,11 @@ struct upkeep_options {
     const char *indexes[UPKEEP_NAMES_MAX];
     size_t partition_count, index_count;
     const char *group; /* NULL: none */
-    /* A part has failed, and is tried again; or a scrub has found a damaged object, which is the
-     * part. Called by the threads of upkeep. */
+    /* Both are called by the threads of upkeep: a part has failed, and is tried again; and a scrub
+     * has found an object that is damaged, missing or unknown. */
     void (*failed)(void *argument, const char *part, const struct hf_error *why);
-    void *argument;
+    void (*found)(void *argument, const struct hf_scrub_finding *finding);
+    void *argument; /* of both */
 };
 
 struct upkeep;
