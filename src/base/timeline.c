@@ -168,10 +168,13 @@ static void clamp_time(struct timeline_time *time, int64_t limit_ms)
 static void order_times(struct timeline *timeline, size_t changed)
 {
     int64_t granted_ms = INT64_MAX, excluded_ms = INT64_MAX; /* the first after number i */
-    size_t i = changed + 1;
-    while (i < timeline->count && !timeline->holds[i - 1]->hold.exclusive)
-        i++;
-    for (i += i<timeline->count; i--> 0;) {
+    /* From the hold that follows the first exclusive one, which bounds both. */
+    size_t end = changed + 1;
+    while (end < timeline->count && !timeline->holds[end - 1]->hold.exclusive)
+        end++;
+    if (end < timeline->count)
+        end++;
+    for (size_t i = end; i-- > 0;) {
         struct timeline_hold *hold = &timeline->holds[i]->hold;
         int64_t began_ms = hold->began.at_ms;
         clamp_time(&hold->began, granted_ms);
