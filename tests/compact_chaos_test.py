@@ -225,22 +225,29 @@ def takeovers(crew):
     return found
 
 
-def jobs_of(crew):
-    """When each job began and ended, or died."""
-    jobs = []
+def free_times(crew):
+    """When each worker had nothing to do: from a look at what there is, at which it chose nothing, to
+    the last look before its next job. One that begins another job was not free."""
+    times = []
     for worker in crew.all:
-        ends = {one["sources"][0]: when for when, one in worker.told("ended")}
-        jobs += [(when, ends.get(one["sources"][0]) or worker.killed_at or when)
-                 for when, one in worker.told("started")]
-    return jobs
+        looks = []
+        for when, event in sorted((when, event) for event in ("planned", "started", "done")
+                                  for when, _ in worker.told(event)):
+            if event == "planned":
+                looks.append(when)
+            elif looks:
+                times.append((looks[0], looks[-1]))
+                looks = []
+        if looks:
+            times.append((looks[0], worker.killed_at or looks[-1]))
+    return times
 
 
-def all_busy_within(crew, jobs, begin, end):
-    """Seconds in which no worker was free: whoever lives is in a job of its own, and takes over
-    when that has ended."""
-    marks = sorted({begin, end, *(when for job in jobs for when in job if begin < when < end)})
+def seconds_without(times, begin, end):
+    """How much of this time none of the others covers."""
+    marks = sorted({begin, end, *(when for one in times for when in one if begin < when < end)})
     return sum(until - since for since, until in zip(marks, marks[1:])
-               if sum(job[0] <= since and until <= job[1] for job in jobs) >= crew.size)
+               if not any(one[0] <= since and until <= one[1] for one in times))
 
 
 class Pulse:
@@ -362,8 +369,8 @@ def chaos_story(bucket, options, paths, expectation, scratch):
     quarantined = [f"{key}: {chunk['quarantine']}" for key, chunk in live.items()
                    if "quarantine" in chunk]
     tell(not quarantined, "nothing is quarantined", "\n".join(quarantined))
-    jobs = jobs_of(crew)
-    times = sorted((until - since, all_busy_within(crew, jobs, since, until))
+    free = free_times(crew)
+    times = sorted((until - since, seconds_without(free, since, until))
                    for since, until in takeovers(crew))
     bound = TTL + SKEW[options.store] + GRAIN[options.store] + POLL[options.store] + \
         options.workers * STEP + SLACK * pulse.slower_than_usual() + REQUESTS * pulse.server
