@@ -55,7 +55,7 @@ demo: setup ## show the main features, in a minute
 	sh tools/demo.sh build
 
 check: setup-test build-gcc/build.ninja ## the quick tests (1 min): unit tests, local stores, corpora, lint
-	$(RUN) --budget=check build-gcc:check
+	$(RUN) --budget=check --waiting=9 build-gcc:check
 
 changed: setup-test build-gcc/build.ninja ## the tests of check and test that an uncommitted change can affect
 	$(RUN) --changed build-gcc:check,test

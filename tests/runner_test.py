@@ -235,6 +235,12 @@ def not_all_that_wait(build):
     return status == 0 and at_a_time(build) == 6, lines
 
 
+def as_many_as_asked_for(build):
+    record_shares(build, [0.0] * 5)
+    status, lines = run(build, "crowd", None, "--jobs=1", "--waiting=2")
+    return status == 0 and at_a_time(build) == 3, lines
+
+
 def one_that_works_among_them(build):
     """The last of the queue works, and is among the first six, although eight that wait are longer."""
     record_shares(build, [0.0] * 4 + [0.9])
@@ -354,6 +360,7 @@ STORIES = [
     ("tests that wait run side by side until they need as much as was asked for", more_that_wait),
     ("nothing begins beside a test that needs more than was asked for", not_beside_a_busy_one),
     ("five more than were asked for run at a time, however little they need", not_all_that_wait),
+    ("or as many more as --waiting asks for", as_many_as_asked_for),
     ("a test that works has a place among those that wait", one_that_works_among_them),
     ("a failing test prints its output while others run", failure_at_once),
     ("one cluster serves all tests that want one, and is stopped", one_cluster),
