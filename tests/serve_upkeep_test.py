@@ -209,9 +209,9 @@ def wrong_options(site):
         try:
             server.start(*options)
             server.stop()
-            tell(False, f"{options} is refused")
+            tell(False, f"{' '.join(options)} is refused with a sentence")
         except RuntimeError as why:
-            tell(word in str(why), f"{options} is refused with a sentence", str(why))
+            tell(word in str(why), f"{' '.join(options)} is refused with a sentence", str(why))
 
 
 # ---- Workers ------------------------------------------------------------------------------------
