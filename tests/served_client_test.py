@@ -12,6 +12,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -168,9 +169,11 @@ def _(s):
     begun = time.monotonic()
     fails(s, "TIMEOUT", "run", "--wait", "300ms", "x", "true")
     took = time.monotonic() - begun
-    true(took >= 0.3, f"{took} s")
-    true(SANITIZED or took < 3, f"{took} s")
+    begun = time.monotonic()
     fails(s, "HELD", "run", "--no-wait", "x", "true")
+    at_once = time.monotonic() - begun  # what the machine needs without a wait
+    true(took >= 0.3, f"{took} s")
+    true(SANITIZED or took < 3 + 4 * at_once, f"{took} s, and {at_once} s without a wait")
     s.run("release", lease)
     s.run("run", "--no-wait", "x", "true")
 
@@ -232,11 +235,12 @@ def _(s):
 
 @it("a server that is not there is UNAVAILABLE, soon and in one sentence")
 def _(s):
-    server = s.serve()
-    server.kill()
-    begun = time.monotonic()
-    text = fails(s, "UNAVAILABLE", "run", "--no-wait", "x", "true")
-    true(time.monotonic() - begun < 30, "soon")
+    with socket.socket() as nobody:  # bound, so that no other server gets the port, but not listening
+        nobody.bind(("127.0.0.1", 0))
+        s.env["HOLDFAST_STORE"] = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        begun = time.monotonic()
+        text = fails(s, "UNAVAILABLE", "run", "--no-wait", "x", "true")
+        true(time.monotonic() - begun < 30, "soon")
     true("connect" in text.lower(), text)
 
 
