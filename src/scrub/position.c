@@ -93,9 +93,9 @@ enum hf_status scrub_position_read(struct store *store, struct scrub_position *r
                                    struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(POSITION_BYTES);
+    /* A longer note is cut, and therefore not valid. */
     struct get_call get = { .key = VIEW(POSITION_KEY),
-                            .length =
-                                POSITION_BYTES, /* a longer one is cut, and so not valid */
+                            .length = POSITION_BYTES,
                             .body = &text,
                             .deadline = mono_add(env_now(store->env), POSITION_TIME) };
     *ret_position = (struct scrub_position){ .unknown = BUFFER_INIT(UNKNOWN_BYTES_MAX) };

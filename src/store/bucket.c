@@ -157,7 +157,8 @@ enum hf_status bucket_check_text(struct view text, struct hf_error *error)
     return status;
 }
 
-enum hf_status bucket_read_format(struct store *store, bool provisional, struct format *format,
+/* `provisional` is that of the get. */
+static enum hf_status read_format(struct store *store, bool provisional, struct format *format,
                                   struct hf_error *error)
 {
     struct get_call get = { .key = VIEW(LAYOUT_BUCKET_KEY),
@@ -478,7 +479,7 @@ static enum hf_status disable_writes(struct store *store, struct hf_error *error
     return error_clear(error);
 }
 
-enum hf_status bucket_check_features(struct store *store, const struct format *format,
+static enum hf_status check_features(struct store *store, const struct format *format,
                                      struct hf_error *error)
 {
     if (format->unknown[INCOMPATIBLE][0])
@@ -496,6 +497,13 @@ enum hf_status bucket_check_features(struct store *store, const struct format *f
     return HF_OK;
 }
 
+enum hf_status bucket_read_known(struct store *store, struct format *format,
+                                 struct hf_error *error)
+{
+    enum hf_status status = read_format(store, /* provisional */ false, format, error);
+    return status == HF_OK ? check_features(store, format, error) : status;
+}
+
 /* Reads the document again after another client changed it. A race that exposes a store's fault may
  * occur in one probe and not in another, so another client's refusal outweighs our pass. */
 static enum hf_status reread_format(struct store *store, struct format *format,
@@ -503,9 +511,7 @@ static enum hf_status reread_format(struct store *store, struct format *format,
 {
     struct verdict theirs;
     buffer_release(&format->text);
-    enum hf_status status = bucket_read_format(store, /* provisional */ false, format, error);
-    if (status == HF_OK)
-        status = bucket_check_features(store, format, error);
+    enum hf_status status = bucket_read_known(store, format, error);
     if (status == HF_OK && outcome->yields && outcome->error->status == HF_OK &&
         find_verdict(format, store, outcome->identity, &theirs) && !theirs.usable)
         status = refuse_store(theirs.why, error);
@@ -586,7 +592,7 @@ enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report 
         *error = store->barred;
         return error->status;
     }
-    enum hf_status status = bucket_read_format(store, /* provisional */ false, &format, error);
+    enum hf_status status = read_format(store, /* provisional */ false, &format, error);
     if (status == HF_OK) {
         status = probe_with_patience(store, ret_report, error);
         struct probe_outcome outcome = { .report = ret_report,
@@ -653,9 +659,7 @@ static enum hf_status await_verdict(struct store *store, struct view identity, s
         env_sleep_until(store->env, mono_earlier(next, end));
         pause.us *= 2;
         buffer_release(&format->text);
-        status = bucket_read_format(store, /* provisional */ false, format, error);
-        if (status == HF_OK)
-            status = bucket_check_features(store, format, error);
+        status = bucket_read_known(store, format, error);
         *ret_judged = status == HF_OK && find_verdict(format, store, identity, verdict);
         if (status == HF_UNAVAILABLE)
             status = error_clear(error);
@@ -688,12 +692,12 @@ static enum hf_status read_format_for(struct store *store, enum bucket_use use,
                                       struct format *format, struct hf_error *error)
 {
     struct mono_time end = mono_add(env_now(store->env), READ_TIME);
-    enum hf_status status = bucket_read_format(store, /* provisional */ true, format, error);
+    enum hf_status status = read_format(store, /* provisional */ true, format, error);
     while (status == HF_UNAVAILABLE && use == BUCKET_LOCKS) {
         if (!pause_within(store, end))
             break;
         buffer_release(&format->text);
-        status = bucket_read_format(store, /* provisional */ true, format, error);
+        status = read_format(store, /* provisional */ true, format, error);
     }
     return status;
 }
@@ -721,7 +725,7 @@ static enum hf_status check_bucket(struct store *store, enum bucket_use use,
         return use == BUCKET_LOCKS ? error_clear(error) : server_refuse(error);
     enum hf_status status = read_format_for(store, use, &format, error);
     if (status == HF_OK)
-        status = bucket_check_features(store, &format, error);
+        status = check_features(store, &format, error);
     else
         status = open_without_format(store, use, status, error);
     bool others = store_identify(store, &space); /* after the get: it may show versioning */

@@ -111,9 +111,7 @@ enum hf_status bucket_read_placements(struct store *store, struct buffer *placem
                                       struct hf_error *error)
 {
     struct format format;
-    enum hf_status status = bucket_read_format(store, /* provisional */ false, &format, error);
-    if (status == HF_OK)
-        status = bucket_check_features(store, &format, error);
+    enum hf_status status = bucket_read_known(store, &format, error);
     if (status == HF_OK && !buffer_append(placements, format.placements))
         status = error_no_memory(error);
     buffer_release(&format.text);
@@ -170,9 +168,7 @@ static enum hf_status try_addition(struct store *store, const struct addition *a
                                    bool *in_doubt, struct hf_error *error)
 {
     struct format format;
-    enum hf_status status = bucket_read_format(store, /* provisional */ false, &format, error);
-    if (status == HF_OK)
-        status = bucket_check_features(store, &format, error);
+    enum hf_status status = bucket_read_known(store, &format, error);
     if (status == HF_OK)
         status = find_addition(&format, added, error);
     if (status == HF_NOT_FOUND) {
@@ -224,9 +220,7 @@ enum hf_status bucket_has_feature(struct store *store, enum bucket_feature featu
                                   bool *ret_used, struct hf_error *error)
 {
     struct format format;
-    enum hf_status status = bucket_read_format(store, /* provisional */ false, &format, error);
-    if (status == HF_OK)
-        status = bucket_check_features(store, &format, error);
+    enum hf_status status = bucket_read_known(store, &format, error);
     if (status == HF_OK)
         *ret_used = format.uses[feature];
     buffer_release(&format.text);

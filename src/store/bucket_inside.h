@@ -40,14 +40,11 @@ struct addition {
 
 /* bucket.c */
 
-/* Reads the document. Without one, the result has no features and no ETag. The caller releases
- * `format->text`, also after an error. `provisional` is that of the get. */
-enum hf_status bucket_read_format(struct store *store, bool provisional, struct format *format,
-                                  struct hf_error *error);
-
-/* UNSUPPORTED if this version does not know a feature. Blocks writes if it may only read. */
-enum hf_status bucket_check_features(struct store *store, const struct format *format,
-                                     struct hf_error *error);
+/* Reads the document, without one: no features and no ETag. UNSUPPORTED if this version does not
+ * know a feature; blocks writes if it may only read. The caller releases `format->text`, also after
+ * an error. */
+enum hf_status bucket_read_known(struct store *store, struct format *format,
+                                 struct hf_error *error);
 
 /* Appends all members that none of our functions writes. */
 void bucket_keep_members(const struct format *format, struct buffer *text);
