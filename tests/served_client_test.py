@@ -29,6 +29,7 @@ from cli_test import PROGRAM, SANITIZED, code, equal, true, until
 cases.cases.clear()
 cases.SIDE_BY_SIDE *= 3  # they wait most of the time: the whole program needs 2 s of a processor
 
+PATIENCE = 0.8  # seconds after Ctrl-C: a program that has not ended by then is ended by a timer
 TTL = 6 if not SANITIZED else 12  # seconds: long enough for a loaded machine to renew
 
 
@@ -145,35 +146,42 @@ def _(s):
     over_tls = s.serve(*tls_options(s))
     s.env["HOLDFAST_CA_FILE"] = s.file("ca.pem")
     lease = s.out("acquire", "--ttl", "10m", "x").decode().strip()
+    in_time = 0
     for server in s.servers * 3:
         s.env["HOLDFAST_STORE"] = server.url
         waiter = s.begin("acquire", "--wait", "2m", "x")
         until(lambda: waiters(s) == 1, "it waits")
+        interrupted = time.monotonic()
         waiter.send_signal(signal.SIGINT)
         equal(waiter.wait(30), -signal.SIGINT)
-        equal(waiters(s), 0, f"waiters at {server.url}")
+        if time.monotonic() - interrupted < PATIENCE:
+            equal(waiters(s), 0, f"waiters at {server.url}")
+            in_time += 1
+        until(lambda: waiters(s) == 0, "it has left")
     s.run("release", lease)
     true(over_tls.url.startswith("https:"), over_tls.url)
+    true(in_time > 0, "the machine is too slow for this test")
     # Each wait was answered, once its place was given up, before its connection was closed.
-    equal(metric(s.servers[0], "holdfast_http_hang_ups_total"), 0, "hang-ups")
+    true(metric(s.servers[0], "holdfast_http_hang_ups_total") <= 6 - in_time, "hang-ups")
 
 
 def waiters(s):
     return json.loads(s.out("locks", "ls", "--json"))["waiters"]
 
 
+def seconds_of_wait(s):
+    begun = time.monotonic()
+    fails(s, "TIMEOUT", "run", "--wait", "300ms", "x", "true")
+    return time.monotonic() - begun
+
+
 @it("a wait is as long as it was asked to be")
 def _(s):
     s.serve()
     lease = s.out("acquire", "--ttl", "10m", "x").decode().strip()
-    begun = time.monotonic()
-    fails(s, "TIMEOUT", "run", "--wait", "300ms", "x", "true")
-    took = time.monotonic() - begun
-    begun = time.monotonic()
-    fails(s, "HELD", "run", "--no-wait", "x", "true")
-    at_once = time.monotonic() - begun  # what the machine needs without a wait
-    true(took >= 0.3, f"{took} s")
-    true(SANITIZED or took < 3 + 4 * at_once, f"{took} s, and {at_once} s without a wait")
+    # The machine may be busy, so the shortest of several runs counts.
+    took = min(seconds_of_wait(s) for _ in range(5))
+    true(0.3 <= took and (SANITIZED or took < 1.3), f"{took} s")
     s.run("release", lease)
     s.run("run", "--no-wait", "x", "true")
 
@@ -591,17 +599,18 @@ def _(s):
 
 @it("a server cannot make a lease last longer than what was asked for")
 def _(s):
-    # The ttl is 2 s; the server says that an hour is left, and that it waited for another.
+    # The ttl is 4 s; the server says that an hour is left, and that it waited for another.
     stand_in = StandIn(lambda path: http_reply(
         {**GOOD, "ttl_ms": 3600000, "remaining_ms": 3600000, "waited_ms": 3600000}
         if path == "/v1/acquire" else {"error": "unavailable", "detail": "no"},
         "200 OK" if path == "/v1/acquire" else "503 Unavailable"))
     s.env["HOLDFAST_STORE"] = stand_in.url
     begun = time.monotonic()
-    process = s.begin("run", "--ttl", "2s", "x", "--", "sh", "-c",
-                      "trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done")
+    process = s.begin("run", "--ttl", "4s", "x", "--", "sh", "-c",
+                      "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+    equal(process.stdout.readline(), b"ready\n")
     equal(process.stdout.readline(), b"asked\n")
-    true(SANITIZED or time.monotonic() - begun < 2.5, "it ended with the lease")
+    true(SANITIZED or time.monotonic() - begun < 4.5, "it ended with the lease")
     equal(process.wait(60), code(s, "LOST"))
     stand_in.close()
 
