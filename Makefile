@@ -76,7 +76,7 @@ full: setup-test $(TEST_BUILDS) build-clang/build.ninja ## test, plus the long v
 record: setup-test build-gcc/build.ninja ## the longest runs; the log is kept in docs/evidence
 	sh tools/record.sh $(RUN) build-gcc:record
 
-mutants: setup-test ## break each rule of src/base/rule.h; a checker of the simulator must notice (3 min)
+mutants: setup-test ## break each rule of src/base/rule.h; a checker of the simulator must notice (25 min)
 	test -f build-mutants/build.ninja || \
 		$(WITH_GCC) meson setup build-mutants --buildtype=release -Dmutants=true
 	ninja -C build-mutants sim/holdfast-sim

@@ -29,8 +29,8 @@
 /* Puts for each 100 changes: without time between the changes, in a small crowd and in a large one,
  * and with time between them, if few clients are there and if many are. */
 #define SMALL_CROWD    16
-#define PUTS_SMALL     120
-#define PUTS_LARGE     140
+#define PUTS_SMALL     112
+#define PUTS_LARGE     125
 #define FEW            5
 #define PUTS_IDLE_FEW  113
 #define PUTS_IDLE_MANY 120

@@ -13,14 +13,14 @@
  * clients. */
 #define PAUSE_ROUND_TRIPS 4
 #define PAUSE_GROWTH      8
-#define PAUSE_MAX         SPAN_S(4)
+#define PAUSE_MAX         SPAN_S(8)
 
 /* A pause that was long enough becomes this much shorter. */
 #define PAUSE_EASE 4
 
 /* A change that has waited for this long pauses half as long as one that has not waited, and from
  * then on rapidly less. After WAITED_MAX it makes no difference any more. */
-#define PATIENCE_MS   1000
+#define PATIENCE_MS   2000
 #define WAITED_MAX_MS 100000
 
 /* A series of changes ends with a pause of up to half of the time that the series took. */

@@ -25,6 +25,10 @@
 #define URGENT_DOUBLINGS_MAX 4
 #define SOON_DOUBLINGS_MAX   2
 
+/* The next operation of another client takes at least this many round trips. So this much is not
+ * lost by an operation that must wait for it. */
+#define TURN_ROUND_TRIPS 8
+
 /* ---- The queue ----------------------------------------------------------------------- */
 
 static void push_locked(struct doc *doc, struct doc_op *op)
@@ -135,30 +139,36 @@ static struct span failure_limit(const struct doc *doc)
     return span_smaller(SPAN_US(doc->round_trip.us << doublings), BACKOFF_MAX);
 }
 
-/* Most clients wait for what such an operation does, so few of them write at the same time. But
- * several waiters may have their turn together, so the pauses of those that conflict again grow. */
-static struct span urgent_limit(const struct doc *doc, unsigned doublings_max)
-{
-    unsigned again = doc->failures_in_row > 0 ? doc->failures_in_row - 1 : 0;
-    unsigned doublings = again < doublings_max ? again : doublings_max;
-    return again > 0 ? SPAN_US(doc->round_trip.us << doublings) : SPAN_US(0);
-}
-
 /* How urgent the operations in the queue are. */
 struct urgency {
     bool urgent, soon;
+    size_t ahead; /* of the first that is to be tried soon */
 };
 
 static struct urgency queued_urgency(struct doc *doc)
 {
-    struct urgency all = { false, false };
+    struct urgency all = { .ahead = SIZE_MAX };
     env_mutex_lock(&doc->shared.mutex);
     for (const struct doc_op *op = doc->shared.first; op; op = op->next) {
         all.urgent = all.urgent || op->urgent;
         all.soon = all.soon || op->soon;
+        if (op->soon && op->ahead < all.ahead)
+            all.ahead = op->ahead;
     }
     env_mutex_unlock(&doc->shared.mutex);
     return all;
+}
+
+/* Most clients wait for what such an operation does, so few of them write at the same time. But
+ * several waiters may have their turn together, so the pauses of those that conflict again grow. */
+static struct span hurried_limit(const struct doc *doc, const struct urgency *queued)
+{
+    unsigned most = queued->urgent ? URGENT_DOUBLINGS_MAX : SOON_DOUBLINGS_MAX;
+    unsigned again = doc->failures_in_row > 0 ? doc->failures_in_row - 1 : 0;
+    int64_t trips = again > 0 ? 1LL << (again < most ? again : most) : 0;
+    if (!queued->urgent)
+        trips += TURN_ROUND_TRIPS * (int64_t)queued->ahead;
+    return SPAN_US(doc->round_trip.us * trips);
 }
 
 /* An urgent operation may be queued while the leader pauses, and then ends the pause. */
@@ -203,10 +213,10 @@ static void pause_before_attempt(struct doc *doc, struct mono_time deadline)
     if (limit.us == 0) /* as nearly always */
         return;
     struct urgency queued = queued_urgency(doc);
-    doc->hurried = crowd && (queued.urgent || (queued.soon && doc->failures_in_row > 0));
-    if (doc->hurried)
-        limit = span_smaller(limit, urgent_limit(doc, queued.urgent ? URGENT_DOUBLINGS_MAX
-                                                                    : SOON_DOUBLINGS_MAX));
+    bool hurries = crowd && (queued.urgent || (queued.soon && doc->failures_in_row > 0));
+    struct span most = hurries ? hurried_limit(doc, &queued) : limit;
+    doc->hurried = most.us < limit.us;
+    limit = span_smaller(limit, most);
     struct mono_time until = mono_earlier(mono_add(now, env_jitter(env, limit)), deadline);
     if (queued.urgent)
         env_sleep_until(env, until);

@@ -102,9 +102,9 @@ static bool has_active_lease(const struct lease_table *table)
  *   A lock is released for which others wait, or that had a single holder: who else writes to the
  *   table of a name then is about to wait for it.
  *
- *   The line is joined by its first waiter. The holder has a cached table and is faster, and would
- *   have the lock again and again while it pauses. If there is a line, it pauses like everybody:
- *   the lock is passed on in any case, and others may join at the same time. */
+ *   The line is joined. The holders have cached tables and are faster, and would have the lock
+ *   again and again while this client pauses. But it has time until those in line have had the
+ *   lock, and others may join at the same time. */
 static bool is_awaited(const struct request *request, const struct lease_table *table)
 {
     const struct table_op *op = &request->table;
@@ -114,7 +114,7 @@ static bool is_awaited(const struct request *request, const struct lease_table *
     if (op->kind != TABLE_ACQUIRE || !op->wait)
         return false;
     if (op->outcome == TABLE_QUEUED)
-        return op->position == 0;
+        return true;
     return of_name && op->outcome == TABLE_GRANTED && table->waiter_count == 0 &&
            op->wanted->wish.mode == LEASE_EXCLUSIVE;
 }
@@ -176,6 +176,7 @@ static enum hf_status apply_request(struct doc_op *op, void *body,
     op->found = request->table.already || request->table.in_line;
     op->quiet = !note_turns_elsewhere(request, table, evidence);
     op->soon = RULE(AWAITED_IS_TRIED_SOON) && is_awaited(request, table);
+    op->ahead = request->table.outcome == TABLE_QUEUED ? request->table.position : 0;
     op->error = request->table.error;
     return status;
 }
