@@ -7,7 +7,7 @@
  *   - the clients need more puts for each change than the limits below;
  *   - together they write less than half as often as one client alone could;
  *   - a client is not able to make a single change in the second half of the run;
- *   - a change fails. */
+ *   - a change fails, or, of clients with little time and a slow store, more than two do. */
 #include "sim/workloads/tally.h"
 
 #include "base/check.h"
@@ -25,6 +25,12 @@
 /* One way. The store is as fast as one in the same rack, so that many changes fit into a run. */
 #define DELAY_MIN SPAN_US(500)
 #define DELAY_MAX SPAN_US(1500)
+
+/* A slow store, and clients that have as much time for a change as a request for a lock. */
+#define SLOWER       25
+#define SHORT        SPAN_S(10)
+#define LATE_MOST    2
+#define SLOW_CLIENTS 16
 
 /* Puts for each 100 changes: without time between the changes, in a small crowd and in a large one,
  * and with time between them, if few clients are there and if many are. */
@@ -45,6 +51,8 @@ struct crowd_run {
     size_t clients;
     struct span idle; /* between two changes of a client, on average */
     bool takes_turns; /* after an event */
+    bool slow;
+    uint64_t late;
     uint64_t puts, gets, changes;
     uint64_t changes_of[CLIENTS_MAX];
 };
@@ -95,12 +103,13 @@ static void make_changes(void *argument)
         run_count_operation(crowd->run);
         if (crowd->takes_turns)
             wait_for_turn(self, &client);
-        enum hf_status status = tally_change(&client, PATIENCE);
-        if (status != HF_OK)
+        enum hf_status status = tally_change(&client, crowd->slow ? SHORT : PATIENCE);
+        crowd->late += crowd->slow && status != HF_OK;
+        if (status != HF_OK && !crowd->slow)
             world_fail(crowd->run->world, "a change of client %zu failed: %s", self->index,
                        hf_status_name(status));
-        crowd->changes += counts(crowd);
-        crowd->changes_of[self->index] += counts(crowd);
+        crowd->changes += counts(crowd) && status == HF_OK;
+        crowd->changes_of[self->index] += counts(crowd) && status == HF_OK;
         if (crowd->idle.us > 0)
             env_sleep(env, env_jitter(env, SPAN_US(2 * crowd->idle.us)));
     }
@@ -118,13 +127,16 @@ static void check_crowd(struct run *run, void *state)
 {
     const struct crowd_run *crowd = state;
     int64_t counted_us = RUN_TIME.us - WARM_UP.us;
-    uint64_t alone = (uint64_t)(counted_us / (DELAY_MIN.us + DELAY_MAX.us));
+    int64_t trip_us = (crowd->slow ? SLOWER : 1) * (DELAY_MIN.us + DELAY_MAX.us);
+    uint64_t alone = (uint64_t)(counted_us / trip_us);
     uint64_t puts = 100 * crowd->puts / (crowd->changes + 1);
     trace_line(world_trace(run->world),
                "world: %zu clients made %" PRIu64 " changes, with %" PRIu64 " puts and %" PRIu64
                " gets for each 100",
                crowd->clients, crowd->changes, puts, 100 * crowd->gets / (crowd->changes + 1));
-    if (puts > puts_allowed(crowd))
+    if (crowd->late > LATE_MOST)
+        world_fail(run->world, "%" PRIu64 " changes had no turn in time", crowd->late);
+    if (puts > puts_allowed(crowd) && !crowd->slow)
         world_fail(run->world,
                    "%zu clients needed %" PRIu64 " puts for each 100 changes, at most %" PRIu64
                    " are allowed",
@@ -139,10 +151,23 @@ static void check_crowd(struct run *run, void *state)
                        crowd->clients);
 }
 
+/* What the clients do between two changes. */
+enum crowd_kind { KIND_IDLE, KIND_TURNS, KIND_BUSY, KIND_SLOW };
+
+static enum crowd_kind draw_crowd(struct run *run, size_t *ret_clients)
+{
+    static const size_t sizes[] = { 2, 5, 16, 64 };
+    struct prng prng = world_stream(run->world, STREAM_WORKLOAD);
+    *ret_clients = sizes[prng_below(&prng, sizeof sizes / sizeof *sizes)];
+    return (enum crowd_kind)prng_below(&prng, 4);
+}
+
 static void tune_crowd(struct run *run, struct plans *plans)
 {
-    (void)run;
-    plans->net.plan = (struct net_plan){ .delay_min = DELAY_MIN, .delay_max = DELAY_MAX };
+    size_t clients;
+    int64_t slower = draw_crowd(run, &clients) == KIND_SLOW ? SLOWER : 1;
+    plans->net.plan = (struct net_plan){ .delay_min = SPAN_US(slower * DELAY_MIN.us),
+                                         .delay_max = SPAN_US(slower * DELAY_MAX.us) };
     plans->net.bucket.clock = STORE_CLOCK_DATE;
     plans->net.bucket.steps = false;
     plans->chaos = (struct chaos_plan){ 0 };
@@ -150,16 +175,16 @@ static void tune_crowd(struct run *run, struct plans *plans)
 
 static void *start_crowd(struct run *run)
 {
-    static const size_t sizes[] = { 2, 5, 16, 64 };
-    struct prng prng = world_stream(run->world, STREAM_WORKLOAD);
     struct crowd_run *crowd = calloc(1, sizeof *crowd);
     check(crowd);
     crowd->run = run;
-    crowd->clients = sizes[prng_below(&prng, sizeof sizes / sizeof *sizes)];
+    enum crowd_kind kind = draw_crowd(run, &crowd->clients);
+    crowd->takes_turns = kind == KIND_TURNS;
+    crowd->slow = kind == KIND_SLOW;
+    if (crowd->slow && crowd->clients > SLOW_CLIENTS)
+        crowd->clients = SLOW_CLIENTS;
     /* A client that is idle most of the time, so that the document is not busy. */
-    uint64_t kind = prng_below(&prng, 4);
-    crowd->takes_turns = kind == 1;
-    if (kind == 0)
+    if (kind == KIND_IDLE)
         crowd->idle = SPAN_US((int64_t)crowd->clients * 10 * (DELAY_MIN.us + DELAY_MAX.us));
     crowd->all = (struct clients){ run, crowd->clients, make_changes, crowd };
     clients_boot(&crowd->all);

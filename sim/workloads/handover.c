@@ -46,7 +46,7 @@
 #define SHARES_MOST        2
 #define SHARES_MOST_OF_FEW 4
 
-/* What the last holder of two gives to itself counts as a hand-over. */
+/* Of two clients, nobody is in line at most releases. What the holder gives to itself counts. */
 #define PAIR 2
 
 /* A release that conflicts with others who join the line is tried again soon. */
@@ -159,7 +159,7 @@ static void check_handover(struct run *run, void *state)
     int64_t cycle_us = (RUN_TIME.us - WARM_UP.us) / passed,
             each_us = cycle_us - handover->hold.us;
     int64_t waited_ms = (int64_t)handover->clients * cycle_us / 1000;
-    bool few = handover->clients == FEW;
+    bool few = handover->clients == FEW; /* a pair counts otherwise */
     int64_t requests_most = (few ? REQUESTS_MOST_OF_FEW : REQUESTS_MOST) +
                             REQUESTS_PER_S * waited_ms / 1000 +
                             (handover->hold.us > 0 ? REQUESTS_WHILE_HELD : 0);

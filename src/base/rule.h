@@ -57,10 +57,11 @@
     ROW(OLD_BODIES_ARE_READ, "crowd", "puts a cached body that others have surely replaced")   \
     ROW(QUIET_IS_MEASURED, "crowd",                                                            \
         "trusts cached bodies twice as long after each read that finds no change")             \
+    ROW(SLOW_LOSES_PATIENCE, "crowd", "pauses on a slow store until no time is left")          \
     ROW(CLAIMS_READ_FIRST, "crowd",                                                            \
         "claims with a body that it saw before it waited for its turn")                        \
     ROW(AWAITED_IS_TRIED_SOON, "handover",                                                     \
-        "pauses for the crowd before it releases a lock that somebody waits for")              \
+        "pauses for the crowd before it releases a lock, or joins the line of one")            \
     ROW(OTHERS_SLEEP, "handover", "makes all in line read as often as the first one")          \
     ROW(RETRIES_ARE_LIMITED, "outage", "retries as often as its pauses allow")                 \
     /* The lease table. */                                                                     \

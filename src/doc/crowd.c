@@ -19,9 +19,12 @@
 #define PAUSE_EASE 4
 
 /* A change that has waited for this long pauses half as long as one that has not waited, and from
- * then on rapidly less. After WAITED_MAX it makes no difference any more. */
-#define PATIENCE_MS   2000
-#define WAITED_MAX_MS 100000
+ * then on rapidly less. After WAITED_MAX it makes no difference any more. On a store with longer
+ * round trips it loses patience earlier, because fewer attempts fit in its time. */
+#define PATIENCE_MS        2000
+#define PATIENCE_LEAST_MS  1000
+#define PATIENCE_IF_WITHIN SPAN_MS(10)
+#define WAITED_MAX_MS      100000
 
 /* A series of changes ends with a pause of up to half of the time that the series took. */
 #define RUN_MAX        32
@@ -139,6 +142,13 @@ static int64_t cube(int64_t value)
     return value * value * value;
 }
 
+static int64_t patience_ms(struct span round_trip)
+{
+    bool slow = RULE(SLOW_LOSES_PATIENCE) && round_trip.us > PATIENCE_IF_WITHIN.us;
+    int64_t ms = slow ? PATIENCE_MS * PATIENCE_IF_WITHIN.us / round_trip.us : PATIENCE_MS;
+    return ms > PATIENCE_LEAST_MS ? ms : PATIENCE_LEAST_MS;
+}
+
 struct span crowd_pause(struct crowd *crowd, bool again, struct span waited,
                         struct span round_trip, struct mono_time now)
 {
@@ -147,5 +157,6 @@ struct span crowd_pause(struct crowd *crowd, bool again, struct span waited,
         return pause_to_give_way(crowd, round_trip, now);
     if (crowd->outdated)
         return SPAN_US(0);
-    return SPAN_US(crowd->pause.us * cube(PATIENCE_MS) / (cube(PATIENCE_MS) + cube(waited_ms)));
+    int64_t patience = cube(patience_ms(round_trip));
+    return SPAN_US(crowd->pause.us * patience / (patience + cube(waited_ms)));
 }

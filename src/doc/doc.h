@@ -104,7 +104,7 @@ struct doc_op {
     bool quiet;   /* may be set by apply: this write need not wake other processes */
     bool settle;  /* write even if unchanged, so that no earlier write can still land */
     bool urgent;  /* it pauses only briefly, and does not wait for the budget of the store */
-    bool soon;    /* may be set by apply: after a conflict, it pauses only briefly ... */
+    bool soon;    /* may be set by apply: after a conflict, it pauses only briefly, ... */
     size_t ahead; /* ... and longer if so many others must come first anyway */
 
     /* The result. */

@@ -20,13 +20,13 @@
 #define CROWD_TIME_PART   4
 #define CROWD_ROUND_TRIPS 4
 
-/* An urgent operation, or one that others wait for, is tried again at once after a conflict, and
- * after several it pauses for up to two, four, ... round trips. */
+/* An urgent operation, or one that is to be tried soon, is tried again at once after a conflict,
+ * and after several it pauses for up to two, four, ... round trips. */
 #define URGENT_DOUBLINGS_MAX 4
 #define SOON_DOUBLINGS_MAX   2
 
-/* The next operation of another client takes at least this many round trips. So this much is not
- * lost by an operation that must wait for it. */
+/* To wait in line costs nothing while others are ahead. A hand-over takes three to six round trips,
+ * and pauses are drawn from 0 up to this limit for each of them. */
 #define TURN_ROUND_TRIPS 8
 
 /* ---- The queue ----------------------------------------------------------------------- */
@@ -160,7 +160,8 @@ static struct urgency queued_urgency(struct doc *doc)
 }
 
 /* Most clients wait for what such an operation does, so few of them write at the same time. But
- * several waiters may have their turn together, so the pauses of those that conflict again grow. */
+ * several waiters may have their turn together, so the pauses of those that conflict again grow.
+ * Whoever joins a line has time until those ahead have had their turn. */
 static struct span hurried_limit(const struct doc *doc, const struct urgency *queued)
 {
     unsigned most = queued->urgent ? URGENT_DOUBLINGS_MAX : SOON_DOUBLINGS_MAX;
@@ -215,7 +216,7 @@ static void pause_before_attempt(struct doc *doc, struct mono_time deadline)
     struct urgency queued = queued_urgency(doc);
     bool hurries = crowd && (queued.urgent || (queued.soon && doc->failures_in_row > 0));
     struct span most = hurries ? hurried_limit(doc, &queued) : limit;
-    doc->hurried = most.us < limit.us;
+    doc->hurried = hurries && (queued.urgent || queued.ahead == 0);
     limit = span_smaller(limit, most);
     struct mono_time until = mono_earlier(mono_add(now, env_jitter(env, limit)), deadline);
     if (queued.urgent)

@@ -114,7 +114,7 @@ static bool is_awaited(const struct request *request, const struct lease_table *
     if (op->kind != TABLE_ACQUIRE || !op->wait)
         return false;
     if (op->outcome == TABLE_QUEUED)
-        return true;
+        return of_name || op->position == 0;
     return of_name && op->outcome == TABLE_GRANTED && table->waiter_count == 0 &&
            op->wanted->wish.mode == LEASE_EXCLUSIVE;
 }
