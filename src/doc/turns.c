@@ -166,7 +166,7 @@ static struct span hurried_limit(const struct doc *doc, const struct urgency *qu
 {
     unsigned most = queued->urgent ? URGENT_DOUBLINGS_MAX : SOON_DOUBLINGS_MAX;
     unsigned again = doc->failures_in_row > 0 ? doc->failures_in_row - 1 : 0;
-    int64_t trips = again > 0 ? 1LL << (again < most ? again : most) : 0;
+    int64_t trips = again > 0 ? (int64_t)1 << (again < most ? again : most) : 0;
     if (!queued->urgent)
         trips += TURN_ROUND_TRIPS * (int64_t)queued->ahead;
     return SPAN_US(doc->round_trip.us * trips);
