@@ -171,6 +171,18 @@ static void a_change_that_has_waited_pauses_less(void **state)
     assert_int_equal(pause_us(&crowd, SPAN_S(1000000)), 0);
 }
 
+static void on_a_slow_store_it_loses_patience_earlier(void **state)
+{
+    struct crowd crowd = { .pause = SPAN_MS(60) };
+    (void)state;
+    int64_t fast = crowd_pause(&crowd, true, SPAN_MS(1000), SPAN_MS(10), at_s(1)).us;
+    int64_t slow = crowd_pause(&crowd, true, SPAN_MS(1000), SPAN_MS(20), at_s(1)).us;
+    int64_t slower = crowd_pause(&crowd, true, SPAN_MS(1000), SPAN_MS(500), at_s(1)).us;
+    assert_int_equal(fast, 60000 * 8 / 9);
+    assert_int_equal(slow, 30000);
+    assert_int_equal(slower, 30000);
+}
+
 static int64_t pause_after_series(struct crowd *crowd, unsigned changes, int64_t seconds)
 {
     for (unsigned i = 0; i < changes; i++) {
@@ -226,6 +238,8 @@ int main(void)
         IT("single conflicts are followed by brief pauses", a_single_conflict_pauses_briefly),
         IT("the limit grows while pauses are too short, up to 8 s",
            the_limit_grows_up_to_a_bound),
+        IT("on a slow store a change that has waited loses patience earlier",
+           on_a_slow_store_it_loses_patience_earlier),
         IT("the limit is remembered, and shrinks when a pause was long enough",
            it_is_remembered_and_shrinks),
         IT("a crowd that was met long ago is forgotten", a_crowd_is_forgotten),

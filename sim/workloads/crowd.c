@@ -104,8 +104,9 @@ static void make_changes(void *argument)
         if (crowd->takes_turns)
             wait_for_turn(self, &client);
         enum hf_status status = tally_change(&client, crowd->slow ? SHORT : PATIENCE);
-        crowd->late += crowd->slow && status != HF_OK;
-        if (status != HF_OK && !crowd->slow)
+        bool late = crowd->slow && (status == HF_TIMEOUT || status == HF_UNSURE);
+        crowd->late += late;
+        if (status != HF_OK && !late)
             world_fail(crowd->run->world, "a change of client %zu failed: %s", self->index,
                        hf_status_name(status));
         crowd->changes += counts(crowd) && status == HF_OK;

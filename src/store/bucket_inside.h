@@ -40,9 +40,9 @@ struct addition {
 
 /* bucket.c */
 
-/* Reads the document, without one: no features and no ETag. UNSUPPORTED if this version does not
- * know a feature; blocks writes if it may only read. The caller releases `format->text`, also after
- * an error. */
+/* Reads the document. Without one, the result has no features and no ETag. UNSUPPORTED if this
+ * version does not know a feature; blocks writes if it may only read. The caller releases
+ * `format->text`, also after an error. */
 enum hf_status bucket_read_known(struct store *store, struct format *format,
                                  struct hf_error *error);
 
