@@ -188,6 +188,46 @@ static void a_sync_never_overwrites_or_deletes_what_others_write_meanwhile(void 
     assert_lists(place, "", NULL, "from/a to/a ");
 }
 
+/* A client of the target, which begins to use locks while the sync copies. */
+struct newcomer {
+    struct hf_store *store;
+    struct hf_error error;
+};
+
+static bool come_with_locks(void *argument, const char *key, size_t key_size)
+{
+    struct newcomer *newcomer = argument;
+    struct hf_store_put_options options = HF_STORE_PUT_OPTIONS;
+    options.force = true;
+    options.if_absent = true;
+    if (strcmp(key, "z") == 0 && key_size == 1)
+        hf_store_put(newcomer->store, "default/meta/job.json", "{}", 2, &options, NULL,
+                     &newcomer->error);
+    return true;
+}
+
+static void a_sync_never_deletes_own_objects_that_appear_meanwhile(void **state)
+{
+    struct place *place = *state;
+    struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
+    struct newcomer newcomer;
+    OK(hf_store_open("mem:", NULL, &newcomer.store, &place->error));
+    OK(hf_store_put(newcomer.store, "b", "extra", 5, NULL, NULL, &place->error));
+    options.sync = true;
+    options.delete_extra = true;
+    options.choose = come_with_locks;
+    options.choose_argument = &newcomer;
+    put_object(place, "z", "1");
+    IS(HF_INVALID,
+       hf_store_copy_all(place->store, "", newcomer.store, "", &options, NULL, &place->error));
+    assert_non_null(strstr(place->error.why, "default/meta/job.json"));
+    assert_object_holds(newcomer.store, "default/meta/job.json", "{}");
+    assert_object_holds(newcomer.store, "z", "1");
+    options.force = true;
+    OK(hf_store_copy_all(place->store, "", newcomer.store, "", &options, NULL, &place->error));
+    hf_store_close(newcomer.store);
+}
+
 static void a_sync_of_many_pages_deletes_in_batches(void **state)
 {
     struct place *place = *state;
@@ -602,6 +642,7 @@ int main(int argc, char **argv)
         CASE(a_copy_that_is_stopped_goes_on_with_the_next_call),
         CASE(holdfasts_own_objects_are_copied_only_where_there_are_none),
         CASE(a_sync_never_overwrites_or_deletes_what_others_write_meanwhile),
+        CASE(a_sync_never_deletes_own_objects_that_appear_meanwhile),
         CASE(a_sync_of_many_pages_deletes_in_batches),
         CASE(clients_share_a_store_and_keep_it),
         CASE(a_client_lends_its_store),

@@ -71,6 +71,16 @@ static enum hf_status copy_objects(struct place *place)
                              &place->error);
 }
 
+static enum hf_status move_object(struct place *place)
+{
+    struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
+    options.move = true;
+    enum hf_status status = hf_store_put(place->store, "m", "1", 1, NULL, NULL, &place->error);
+    return status == HF_OK ? hf_store_copy(place->store, "m", place->store, "moved", &options,
+                                           NULL, &place->error)
+                           : status;
+}
+
 static enum hf_status sync_objects(struct place *place)
 {
     struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
@@ -98,7 +108,7 @@ static const struct {
     { "open", open_and_close }, { "client", open_client },    { "get", get_object },
     { "put", write_object },    { "list", list_objects },     { "copy", copy_objects },
     { "sync", sync_objects },   { "delete", delete_objects }, { "url", make_absolute },
-    { "repair", repair },
+    { "repair", repair },       { "move", move_object },
 };
 
 static void a_call_without_memory_is_unavailable_and_leaks_nothing(void **state)

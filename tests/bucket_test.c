@@ -7,8 +7,10 @@
 #include "base/layout.h"
 #include "base/parse.h"
 #include "scripted_store.h"
+#include "store/handle.h"
 #include "test.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -137,6 +139,53 @@ static void learnt_once(void **state)
 static void another_has_probed(void *argument)
 {
     put_verdict(argument, PLACE, /* usable */ true, SPAN_S(3600));
+}
+
+struct opening {
+    struct hf_store *handle;
+    struct script *script;
+    unsigned gets;
+    pthread_t other;
+};
+
+static void *check_handle(void *argument)
+{
+    struct opening *opening = argument;
+    struct hf_error error;
+    assert_status(HF_OK, store_handle_check_locks(opening->handle, &error), &error);
+    return NULL;
+}
+
+/* Leaves the other thread time to read the document, too. */
+static void another_thread_checks(void *argument)
+{
+    struct opening *opening = argument;
+    struct env *env = env_real();
+    struct mono_time end = mono_add(env_now(env), SPAN_MS(100));
+    assert_int_equal(pthread_create(&opening->other, NULL, check_handle, opening), 0);
+    while (opening->gets < 2 && mono_before(env_now(env), end)) {
+        env_sleep_until(env, mono_add(env_now(env), SPAN_MS(1)));
+        opening->gets += script_counts(opening->script).gets;
+    }
+}
+
+static void threads_on_a_handle_check_once(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene);
+    put_verdict(&scene, PLACE, /* usable */ true, SPAN_S(3600));
+    struct opening opening = { .script = &scene.script };
+    assert_status(
+        HF_OK, store_handle_new(&scene.script.base, NULL, NULL, &opening.handle, &scene.error),
+        &scene.error);
+    script_rule(&scene.script, .on = ON_GET, .key = LAYOUT_BUCKET_KEY, .times = 1,
+                .before = another_thread_checks, .argument = &opening);
+    assert_status(HF_OK, store_handle_check_locks(opening.handle, &scene.error), &scene.error);
+    pthread_join(opening.other, NULL);
+    assert_int_equal(opening.gets + script_counts(&scene.script).gets, 1);
+    store_handle_drop(opening.handle);
+    store_close(scene.truth);
 }
 
 #define TURN_OF_ANOTHER LAYOUT_PROBE_TURNS "0000000000000000"
@@ -626,9 +675,72 @@ static void a_lost_reply_leaves_the_addition_in_doubt(void **state)
     scene_close(&scene);
 }
 
+static struct etag version_of_format(struct scene *scene)
+{
+    struct buffer body = BUFFER_INIT(MIB);
+    struct get_call get = { .key = VIEW(LAYOUT_BUCKET_KEY), .body = &body };
+    assert_status(HF_OK, store_get(scene->truth, &get), &get.error);
+    buffer_release(&body);
+    return get.info.etag;
+}
+
+/* A put that another client sent before the switch, and that arrives only now. */
+static void late_put_fails(struct scene *scene, const struct etag *version)
+{
+    struct put_call put = { .key = VIEW(LAYOUT_BUCKET_KEY),
+                            .body = VIEW("late"),
+                            .condition = version ? if_match(version) : if_absent() };
+    assert_int_equal(store_put(scene->truth, &put), HF_CONFLICT);
+}
+
+static void a_switch_always_writes(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene);
+    for (int on = 0; on < 2; on++)
+        for (int times = 0; times < 2; times++) {
+            struct etag before;
+            bool first = !on && times == 0; /* there is no document yet */
+            if (!first)
+                before = version_of_format(&scene);
+            assert_status(HF_OK,
+                          bucket_switch_feature(&scene.script.base, BUCKET_CHECKSUMS, on == 1,
+                                                &scene.error),
+                          &scene.error);
+            late_put_fails(&scene, first ? NULL : &before);
+            assert_int_equal(format_has(&scene, "\"read_only\": [\"checksums\"]"), on);
+        }
+    scene_close(&scene);
+}
+
+static void no_lists_at_all_stay_a_document(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene);
+    for (int on = 1; on >= 0; on--) {
+        put_format(&scene, "{\"format\":\"holdfast.bucket/1\",\"features\":{}}");
+        assert_status(HF_OK,
+                      bucket_switch_feature(&scene.script.base, BUCKET_CHECKSUMS, on == 1,
+                                            &scene.error),
+                      &scene.error);
+        bool has = on == 0;
+        assert_status(
+            HF_OK, bucket_has_feature(&scene.script.base, BUCKET_CHECKSUMS, &has, &scene.error),
+            &scene.error);
+        assert_int_equal(has, on);
+    }
+    scene_close(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        IT("a document without lists of features can be switched",
+           no_lists_at_all_stay_a_document),
+        IT("a switch of a feature always writes, so that an earlier one cannot land after it",
+           a_switch_always_writes),
         IT("a feature in use is recorded once, and the rest of the document stays",
            a_feature_in_use_is_recorded),
         IT("a feature that another client records meanwhile is recorded once",
@@ -638,6 +750,8 @@ int main(void)
         IT("an addition whose reply was lost, and that cannot be repeated, is unsure",
            a_lost_reply_leaves_the_addition_in_doubt),
         IT("a store is probed once; whoever comes next needs one get", learnt_once),
+        IT("of several threads that open clients on a handle, one checks the bucket",
+           threads_on_a_handle_check_once),
         IT("while another client probes a store, its verdict is waited for",
            another_probe_is_waited_for),
         IT("a client that died while it probed is not waited for any longer",

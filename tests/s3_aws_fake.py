@@ -17,7 +17,8 @@ number: how many sessions were created so far, and how many requests there were.
 The bucket `bucket` and the directory bucket `fast--use1-az4--x-s3` behave as documented. `lax-parts`
 ignores conditions where an upload is completed, and no other bucket exists. Where a key ends with
 "busy", the first completion is answered with 409, and with "twice", each is done and answered as if a
-proxy had sent it again. A put of a key that ends with "/many" puts 2,500 objects beside it.
+proxy had sent it again. A put of a key that ends with "/many" puts 2,500 objects beside it. A listing of
+the folder "endless/" has page after page.
 
 What it takes from the documentation (docs.aws.amazon.com/AmazonS3/latest):
 
@@ -43,6 +44,7 @@ import secrets
 import ssl
 import sys
 import threading
+import time
 import urllib.parse
 import xml.etree.ElementTree
 import xml.sax.saxutils
@@ -282,6 +284,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.bucket == DIRECTORY:
             if "start-after" in ask or delimiter not in ("", "/") or (prefix and prefix[-1] != "/"):
                 raise Refused(400, "InvalidArgument", "not for directory buckets")
+        if prefix.endswith("/endless/"):
+            return self.list_endlessly(prefix)
         if "continuation-token" in ask:
             with LOCK:
                 rows = TOKENS.get(ask["continuation-token"])
@@ -299,11 +303,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with LOCK:
                 TOKENS[token] = rows[most:]
             more = f"<NextContinuationToken>{token}</NextContinuationToken>"
+        self.answer_list(rows[:most], cut, more)
+
+    def list_endlessly(self, prefix):
+        """One name on each page, and each page takes a while."""
+        time.sleep(0.05)
+        name = prefix + secrets.token_hex(8)
+        text = (f"<Contents><Key>{quote(name)}</Key><ETag>\"0\"</ETag><Size>0</Size>"
+                "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>")
+        more = f"<NextContinuationToken>{secrets.token_hex(100)}</NextContinuationToken>"
+        self.answer_list([(name, text)], True, more)
+
+    def answer_list(self, rows, cut, more):
         self.answer(200, "<?xml version='1.0' encoding='UTF-8'?><ListBucketResult "
                          "xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
                          f"<Name>{self.bucket}</Name><EncodingType>url</EncodingType>"
                          f"<IsTruncated>{str(cut).lower()}</IsTruncated>{more}"
-                         f"{''.join(text for _, text in rows[:most])}</ListBucketResult>")
+                         f"{''.join(text for _, text in rows)}</ListBucketResult>")
 
     # ---- Uploads in parts -------------------------------------------------------------------
 

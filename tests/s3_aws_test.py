@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
@@ -225,6 +226,16 @@ def check_pages(store):
          result.stderr + rest.stdout)
 
 
+def check_listing_ends(store):
+    """A folder without an end, read with a timeout of 300 ms per request, and so 6 s in all."""
+    before, began = store.seen()[1], time.monotonic()
+    result = store.run(directory_url("x", "&timeout=300ms"), "store", "ls", "-r", "endless/")
+    seconds, sent = time.monotonic() - began, store.seen()[1] - before
+    tell(result.returncode == 84 and seconds < SECONDS / 2 and sent > 10,
+         "a listing of a directory bucket that does not end is given up",
+         f"{sent} requests, {seconds:.1f} s, status {result.returncode} {result.stderr}")
+
+
 def run_directory(scratch):
     with directory_server(scratch) as store:
         check_zone(store)
@@ -232,6 +243,7 @@ def run_directory(scratch):
         check_sessions(store)
         check_listings(store)
         check_pages(store)
+        check_listing_ends(store)
         env = dict(store.environment, HOLDFAST_TEST_URL=directory_url(parameters="&connections=64"))
         env.setdefault("HOLDFAST_TEST_ROUNDS", "2")
         run_program("store_test", ["url"], env, "contract", SECONDS)

@@ -67,6 +67,20 @@ def check_versioning(ceph):
          "so does every command, by one get", result.stderr)
 
 
+def check_late_versioning(ceph):
+    """The document with the verdict is older than the versions of the bucket, so it has none."""
+    bucket = ceph.bucket("late")
+    results = []
+    for name in ("before", "after"):
+        results.append(subprocess.run([HOLDFAST, "run", name, "--store", bucket.url(parameters=""), "--", "true"],
+                                      env=ceph.environment, capture_output=True, text=True, timeout=60))
+        ceph.put(f"/{bucket.name}?versioning=",
+                 "<VersioningConfiguration xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
+                 "<Status>Enabled</Status></VersioningConfiguration>")
+    tell([result.returncode for result in results] == [0, 87] and "put if absent" in results[1].stderr,
+         "a bucket that keeps versions from now on is refused, in spite of the verdict from before", str(results))
+
+
 def check_copy(bucket, scratch):
     """From plain files to the gateway, on to SQLite, and back into plain files: the same."""
     env = bucket.environment
@@ -120,6 +134,7 @@ def run_calm(scratch, rounds):
             bucket = ceph.bucket("s3")
             check_probes(bucket, other)
             check_versioning(ceph)
+            check_late_versioning(ceph)
             check_copy(bucket, scratch)
             env = dict(ceph.environment, HOLDFAST_TEST_URL=bucket.url(parameters="connections=64"))
             env.setdefault("HOLDFAST_TEST_ROUNDS", str(rounds))

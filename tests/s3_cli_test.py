@@ -26,7 +26,7 @@ from cases import equal, true
 from run_trials import DAY, PROGRAM, until
 
 SECRET = "hunter2-is-a-secret"
-DENIED = 85
+CONFLICT, DENIED, UNSUPPORTED = 82, 85, 87
 
 
 def it(sentence):
@@ -182,6 +182,38 @@ def _(s):
     equal(sync(), ([None], [("get", ".holdfast/format.json", False)]))
 
 
+@it("a sync that deletes within one bucket probes it, as between two")
+def _(s):
+    s.run("plain", "store", "put", "-q", "from/a", "-", given=b"1")
+    s.run("plain", "store", "put", "-q", "to/b", "-", given=b"2")
+    url = s.url("plain")
+    for command, kept in ((["--delete", "--dry-run"], b"from/a\nto/b\n"), (["--delete"], b"from/a\nto/a\n")):
+        done = subprocess.run([PROGRAM, "store", "sync", "-q", *command, url + "#from/", url + "#to/"], cwd=s.path,
+                              env=s.env, capture_output=True, check=False)
+        equal(done.returncode, 0, done.stderr)
+        listed = s.run("plain", "store", "ls", "-r").stdout.split()
+        equal([key for key in listed if not key.startswith(b".holdfast/")], kept.split())
+
+
+@it("a move on S3 refuses a target with the same bytes, which an opposite move may be about to delete")
+def _(s):
+    for key in ("a", "b"):
+        s.run("plain", "store", "put", "-q", key, "-", given=b"1")
+    said = s.run("plain", "store", "mv", "a", "b", expect=CONFLICT).stderr
+    true(b"already has the same bytes" in said, said)
+    s.run("plain", "store", "mv", "-q", "a", "c")
+    listed = s.run("plain", "store", "ls", "-r").stdout.split()
+    equal([key for key in listed if not key.startswith(b".holdfast/")], [b"b", b"c"])
+
+
+@it("a libcurl that does not tell what was sent is refused before anything is sent")
+def _(s):
+    os.symlink(os.path.join(os.environ["HOLDFAST_TEST_PROGRAMS"], "libold_curl.so"), s.file("libcurl.so.4"))
+    s.env["LD_LIBRARY_PATH"] = s.path
+    done = s.run("plain", "store", "put", "k", "-", given=b"x", expect=UNSUPPORTED)
+    true(b"libcurl is too old" in done.stderr and b"7.80" in done.stderr, done.stderr)
+
+
 # ---- Secrets --------------------------------------------------------------------------------------
 
 
@@ -208,7 +240,7 @@ def _(s):
         equal(len(told), 2, told)
     told = errors(other_address(), "store", "get", "k", "--json")
     equal(sorted(json.loads(told[0])), ["warning"])
-    told = errors(other_address(), "store", "cp", "k", "--to", s.url("whole", other_address()))
+    told = errors(other_address(), "store", "cp", "k", "--to", s.url("plain", other_address()))
     equal(sum("warning" in line for line in told), 1, told)
 
 

@@ -23,11 +23,13 @@ import urllib.parse
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
+import azure_fake
 from aws_fake import assume_role, federation, token
 
 LOCK = threading.Lock()
 SEEN = {}
 OBJECTS = {}
+VERSIONED = set()  # of these objects, those that have a version
 TLS = []
 
 
@@ -49,6 +51,7 @@ class Connection:
     def __init__(self, sock):
         self.sock, self.buffer, self.served = sock, bytearray(), 0
         self.shift = datetime.timedelta()  # of the dates that it tells
+        self.more = {}  # headers of each reply
 
     def fill(self):
         data = self.sock.recv(65536)
@@ -92,7 +95,7 @@ class Connection:
             body = body.encode()
         date = now() + self.shift
         lines = [f"HTTP/1.1 {status} X", f"Date: {date:%a, %d %b %Y %H:%M:%S} GMT"]
-        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        lines += [f"{name}: {value}" for name, value in {**self.more, **(headers or {})}.items()]
         if status != 304:
             lines.append(f"Content-Length: {len(body) if length is None else length}")
         self.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
@@ -255,6 +258,15 @@ def whole_but_broken(connection, request):
                         b"\r\n%x\r\n" % len(body) + body + b"\r\n")
         raise Gone
     return plain(connection, request)
+
+
+def shrinking(connection, request):
+    """As whole_but_broken, but the object is a shorter one after it broke off."""
+    with LOCK:
+        count = SEEN.get(("GET", request.bucket), 0)
+        if count == 2:
+            OBJECTS[(request.bucket, request.key)] = b"short"
+    return whole_but_broken(connection, request)
 
 
 def changing(connection, request):
@@ -613,6 +625,50 @@ def deletes_other(connection, request):
                                  "<Message>no</Message></Error></DeleteResult>")
 
 
+def late_versions(connection, request):
+    """A bucket that begins to keep versions, and then ignores conditions, when the object "switch" is put. Its
+    settings may not be read."""
+    name = (request.bucket, request.key)
+    if "versioning" in request.query:
+        return connection.reply(403, error("AccessDenied"))
+    with LOCK:
+        on = (request.bucket, "switch") in OBJECTS
+        if on and request.method == "PUT":
+            VERSIONED.add(name)
+        connection.more = {"x-amz-version-id": "v1"} if name in VERSIONED else {}
+    if on:
+        request.headers.pop("if-match", None)
+        request.headers.pop("if-none-match", None)
+    return plain(connection, request)
+
+
+def told_versions(connection, request):
+    """The same where the settings may be read."""
+    if "versioning" not in request.query:
+        return late_versions(connection, request)
+    with LOCK:
+        on = (request.bucket, "switch") in OBJECTS
+    connection.more = {}
+    status = "<Status>Enabled</Status>" if on else ""
+    return connection.reply(200, f"<VersioningConfiguration>{status}</VersioningConfiguration>")
+
+
+def azure_pages(connection, request):
+    """Blobs, and listings with the markers of Azure."""
+    if request.query.get("comp") != ["list"]:
+        return plain(connection, request)
+    with LOCK:
+        keys = [key.partition("/")[2] for bucket, key in OBJECTS if bucket == request.bucket]
+    return connection.reply(200, azure_fake.listing(request, keys))
+
+
+def azure_blocks(connection, request):
+    """Takes blocks, and knows none of them when it gets the list."""
+    if request.query.get("comp") == ["blocklist"]:
+        return connection.reply(400, error("InvalidBlockList"))
+    return connection.reply(201)
+
+
 # ---- Where credentials come from --------------------------------------------------------------
 
 
@@ -684,7 +740,7 @@ def who(connection, request):
 BEHAVIOURS = {
     function.__name__.replace("_", "-"): function
     for function in (
-        plain, silent, half_reply, endless, half_refusal, stale, flaky, whole_but_broken, changing,
+        plain, silent, half_reply, endless, half_refusal, stale, flaky, whole_but_broken, shrinking, changing,
         big_error, big_answer,
         looping, empty_pages, foreign_keys, cut_listing, redirect, other_region, malformed_region,
         skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, busy_409, gone_404,
@@ -693,7 +749,7 @@ BEHAVIOURS = {
         only_100, timeout_408, unmodified_304, wrong_range, short_range, strange_headers, folders,
         short_pages, unordered, rules, deletes_other, escapes, whole, clocked, clocked_tersely,
         wrong_dates, old_dates, trailers, large, large_in_chunks,
-        parrot)
+        parrot, late_versions, told_versions, azure_pages, azure_blocks)
 }
 BEHAVIOURS["latest"] = instance
 
@@ -758,6 +814,7 @@ def main():
             with LOCK:
                 SEEN.clear()
                 OBJECTS.clear()
+                VERSIONED.clear()
             print("done", flush=True)
         else:
             with LOCK:

@@ -2,6 +2,7 @@
 /* s3_profile_test.c: the ways in which a profile gets its keys: from a command, by assuming a role,
  * and by a login with IAM Identity Center. The fake server acts as STS and as IAM Identity
  * Center, with the reply forms of their references; they were never tested on AWS. */
+#include "base/parse.h"
 #include "credential_kit.h"
 #include "s3_fake.h"
 #include "test.h"
@@ -9,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define SECRET "secret-of-printed"
@@ -215,6 +217,37 @@ static void an_sso_token_is_refreshed(void **state)
     assert_null(strstr(error.why, "refresh-2"));
 }
 
+static void a_token_that_cannot_be_saved_is_not_refreshed(void **state)
+{
+    struct s3_credentials found;
+    struct hf_error error;
+    struct rlimit whole, none;
+    char soon[TIME_TEXT_MAX];
+    fill_world(state);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &whole), 0);
+    none = (struct rlimit){ .rlim_cur = 16, .rlim_max = whole.rlim_max };
+    time_text(wall_add(env_wall(env_real()), SPAN_S(100)), soon);
+    write_due_login(soon, "refresh-2", "secret");
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0); /* as on a full disk */
+    /* The cached token is used while it lasts. */
+    enum hf_status status = find_keys("sso-due", &found, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &whole), 0);
+    assert_status(HF_OK, status, &error);
+    assert_string_equal(found.access_key, "login");
+    assert_int_equal(fake_seen("POST", "token"), 0);
+    write_due_login("2026-01-01T00:00:00Z", "refresh-2", "secret");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    status = find_keys("sso-due", &found, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &whole), 0);
+    assert_int_equal(status, HF_UNAVAILABLE);
+    assert_non_null(strstr(error.why, "its file in ~/.aws/sso/cache cannot be written"));
+    assert_int_equal(fake_seen("POST", "token"), 0);
+    /* So the refresh token is still good when there is room again. */
+    assert_status(HF_OK, find_keys("sso-due", &found, &error), &error);
+    assert_int_equal(fake_seen("POST", "token"), 1);
+}
+
 static void a_command_that_hangs_is_killed(void **state)
 {
     struct s3_provider *provider = NULL;
@@ -306,6 +339,8 @@ int main(void)
         IT("every mistake is told, and no secret", every_mistake_is_told),
         IT("the token of an SSO login is refreshed, and kept for others in a private file",
            an_sso_token_is_refreshed),
+        IT("the token of an SSO login is not refreshed if the new one could not be saved",
+           a_token_that_cannot_be_saved_is_not_refreshed),
         IT("a command that hangs is killed, with the processes that it has started",
            a_command_that_hangs_is_killed),
         IT("a role is assumed whatever the wall clock here says",

@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static struct hf_error last; /* of the last call below */
@@ -292,7 +293,7 @@ static void a_saved_form_of_etags_is_used(void **state)
                       &error);
         unsigned gets = fake_seen("GET", buckets[i]), puts = fake_seen("PUT", buckets[i]);
         assert_status(HF_OK, bucket_check(wrapped, BUCKET_LOCKS, &error), &error);
-        assert_int_equal(fake_seen("GET", buckets[i]), gets + 1);
+        assert_int_equal(fake_seen("GET", buckets[i]), gets + 2); /* with the settings */
         error = swap(wrapped);
         assert_status(HF_OK, error.status, &error);
         assert_int_equal(fake_seen("PUT", buckets[i]), puts + 2);
@@ -327,6 +328,107 @@ static void a_verdict_is_of_one_state_of_versions(void **state)
     fake_reset();
 }
 
+/* The reply has no length, so it is read again from the start. */
+static void a_shorter_object_leaves_no_old_bytes(void **state)
+{
+    (void)state;
+    static char longer[100000];
+    int fd = memfd_create("object", MFD_CLOEXEC);
+    struct store *store = fake_open("shrinking", "");
+    struct put_call first = { .key = VIEW("k"), .body = { longer, sizeof longer } };
+    struct get_call call = { .key = VIEW("k") };
+    fake_reset();
+    assert_status(HF_OK, store_put(store, &first), &first.error);
+    assert_status(HF_OK, store_get_file(store, &call, fd, NULL), &call.error);
+    assert_int_equal(call.info.size, 5);
+    assert_int_equal(lseek(fd, 0, SEEK_END), 5);
+    close(fd);
+    store_close(store);
+}
+
+/* libcurl repeats the URL of a proxy that it does not understand. */
+static void a_mistaken_proxy_is_not_repeated(void **state)
+{
+    (void)state;
+    static const char *const mistaken[] = {
+        "http://me:proxy-password#1@127.0.0.1:1",    "http://me:12/proxy-password@127.0.0.1:1",
+        "http://me:12@proxy-password#1@127.0.0.1:1", "ftp://me:proxy-password@127.0.0.1:1",
+        "http://me:proxy-password@127.0.0.1:port",
+    };
+    for (size_t i = 0; i < sizeof mistaken / sizeof mistaken[0]; i++) {
+        setenv("http_proxy", mistaken[i], 1);
+        struct store *store = fake_open("plain", "");
+        assert_status(HF_UNAVAILABLE, put(store, "k", if_absent()), &last);
+        assert_null(strstr(last.why, "proxy-password"));
+        assert_non_null(strstr(last.why, "the proxy in the environment"));
+        store_close(store);
+    }
+    unsetenv("http_proxy");
+}
+
+static struct store *open_for_locks(const char *bucket)
+{
+    struct hf_error error;
+    struct store *store = fake_open(bucket, "");
+    assert_status(HF_OK, bucket_check(store, BUCKET_LOCKS, &error), &error);
+    return store;
+}
+
+/* The document with the verdict is older than the versions of the bucket, so it has none. */
+static void the_first_write_shows_versions(void **state)
+{
+    (void)state;
+    static const struct {
+        struct condition condition;
+        enum hf_status status;
+    } rows[] = { { { CONDITION_ABSENT }, HF_UNSURE }, { { CONDITION_ALWAYS }, HF_OK } };
+    fake_reset();
+    struct store *early[2] = { open_for_locks("late-versions"),
+                               open_for_locks("late-versions") };
+    struct store *other = fake_open("late-versions", "");
+    assert_status(HF_OK, put(other, "before", if_absent()), &last);
+    assert_status(HF_OK, put(other, "switch", if_absent()), &last);
+    for (size_t i = 0; i < 4; i++) {
+        struct store *store = i < 2 ? early[i] : open_for_locks("late-versions");
+        struct buffer body = BUFFER_INIT(100);
+        struct get_call get = { .key = VIEW("before"), .body = &body };
+        assert_status(HF_OK, store_get(store, &get), &get.error);
+        assert_status(rows[i % 2].status, put(store, "k", rows[i % 2].condition), &last);
+        assert_status(HF_UNSUPPORTED, put(store, "k", rows[i % 2].condition), &last);
+        assert_non_null(strstr(last.why, "keeps versions now"));
+        assert_status(HF_UNSUPPORTED, store_get(store, &get), &get.error);
+        buffer_release(&body);
+        store_close(store);
+    }
+    /* A client that relies on no verdict is as free as before. */
+    assert_status(HF_OK, put(other, "k", if_absent()), &last);
+    assert_status(HF_OK, put(other, "k", if_absent()), &last);
+    store_close(other);
+}
+
+static void the_settings_show_versions(void **state)
+{
+    (void)state;
+    struct hf_error error;
+    fake_reset();
+    store_close(open_for_locks("told-versions"));
+    store_close(open_for_locks("told-versions"));
+    struct store *other = fake_open("told-versions", "");
+    assert_status(HF_OK, put(other, "switch", if_absent()), &last);
+    store_close(other);
+    unsigned gets = 0, puts = 0;
+    for (size_t i = 0; i < 2; i++) {
+        struct store *store = fake_open("told-versions", "");
+        gets = fake_seen("GET", "told-versions");
+        puts = fake_seen("PUT", "told-versions");
+        assert_status(HF_UNSUPPORTED, bucket_check(store, BUCKET_LOCKS, &error), &error);
+        assert_non_null(strstr(error.why, "put if absent"));
+        store_close(store);
+    }
+    assert_int_equal(fake_seen("GET", "told-versions"), gets + 1); /* the first was kept */
+    assert_int_equal(fake_seen("PUT", "told-versions"), puts);
+}
+
 static void take_once(struct hf_client *client, const char *name)
 {
     struct hf_lock *lock;
@@ -337,7 +439,8 @@ static void take_once(struct hf_client *client, const char *name)
     hf_lock_free(lock);
 }
 
-/* Opening costs one get once there is a verdict, which also switches on what the store can do. */
+/* Opening costs one get, and one for the settings, once there is a verdict, which also switches on
+ * what the store can do. */
 static void tables_are_born_in_two_writes_and_purged(void **state)
 {
     (void)state;
@@ -352,13 +455,13 @@ static void tables_are_born_in_two_writes_and_purged(void **state)
 
     unsigned gets = fake_seen("GET", "plain"), puts = fake_seen("PUT", "plain");
     assert_status(HF_OK, hf_client_open(url, NULL, &client, &error), &error);
-    assert_int_equal(fake_seen("GET", "plain"), gets + 1);
+    assert_int_equal(fake_seen("GET", "plain"), gets + 2);
     assert_int_equal(fake_seen("PUT", "plain"), puts);
     struct hf_lock *lock;
     assert_status(HF_OK, hf_lock_new(client, "job", NULL, &lock, &error), &error);
     assert_status(HF_OK, hf_lock_acquire(lock, 0, &error), &error);
     assert_int_equal(fake_seen("PUT", "plain"), puts + 2);
-    assert_int_equal(fake_seen("GET", "plain"), gets + 3); /* the table, then the epoch */
+    assert_int_equal(fake_seen("GET", "plain"), gets + 4); /* the table, then the epoch */
     assert_status(HF_OK, hf_lock_release(lock, &error), &error);
     hf_lock_free(lock);
 
@@ -508,6 +611,15 @@ int main(void)
            a_saved_form_of_etags_is_used),
         IT("a verdict counts as long as the bucket does or does not keep versions",
            a_verdict_is_of_one_state_of_versions),
+        IT("if a shorter version is read after all, no byte of the longer one stays in the "
+           "file",
+           a_shorter_object_leaves_no_old_bytes),
+        IT("the URL of a proxy that libcurl does not understand is not repeated",
+           a_mistaken_proxy_is_not_repeated),
+        IT("if a bucket begins to keep versions, the first write shows it and nothing follows",
+           the_first_write_shows_versions),
+        IT("if a bucket keeps versions and may be asked, a verdict from before does not count",
+           the_settings_show_versions),
         IT("on S3 a table is born in two writes, and can be purged",
            tables_are_born_in_two_writes_and_purged),
         IT("those who wait for credentials that do not come fail together",

@@ -27,6 +27,11 @@ static const struct crash_story put_large = {
     .before = { { CRASH_PUT, "key", LARGE, 'o' } },
     .steps = { { CRASH_PUT, "key", LARGE + 1, 'n' } },
 };
+static const struct crash_story put_large_beside = {
+    .before = { { CRASH_PUT, "key", LARGE, 'o' } },
+    .steps = { { CRASH_PUT, "key", LARGE + 1, 'n' } },
+    .beside = true,
+};
 static const struct crash_story put_file = {
     .before = { { CRASH_PUT, "key", 2000, 'o' } },
     .steps = { { CRASH_PUT_FILE, "key", 300000, 'n' } },
@@ -60,6 +65,7 @@ KILLED(put_first)
 KILLED(overwrite)
 KILLED(delete)
 KILLED(put_large)
+KILLED(put_large_beside)
 KILLED(put_file)
 KILLED(shrink_and_delete)
 KILLED(change)
@@ -79,6 +85,9 @@ int main(void)
         IT("a delete that is killed leaves the object or none", delete_killed),
         IT("a large object that is killed on its way leaves the old or the new one",
            put_large_killed),
+        IT("a large object that is killed on its way is whole after others have opened the "
+           "store",
+           put_large_beside_killed),
         IT("a streamed put that is killed leaves the old or the new object", put_file_killed),
         IT("shrinking and deleting large objects survives a kill", shrink_and_delete_killed),
         IT("a first put survives a power loss at any moment", put_first_without_power),

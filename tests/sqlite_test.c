@@ -396,6 +396,55 @@ static void a_write_waits_for_another_process_and_gives_up_in_time(void **state)
     store_close(store);
 }
 
+/* A put in a task of its own. */
+struct caller {
+    struct store *store;
+    struct span patience;
+    enum hf_status status;
+    struct env_task *task;
+};
+
+static void call_put(void *argument)
+{
+    struct caller *caller = argument;
+    struct put_call call = { .key = VIEW("k"),
+                             .body = VIEW("2"),
+                             .deadline = mono_add(env_now(env_real()), caller->patience) };
+    caller->status = store_put(caller->store, &call);
+}
+
+static void start_caller(struct caller *caller)
+{
+    struct hf_error error;
+    assert_status(HF_OK, env_task_start(env_real(), call_put, caller, &caller->task, &error),
+                  &error);
+}
+
+/* The first leads, and would wait for the database until the deadline of the second. */
+static void a_leader_gives_up_in_time_though_others_wait_longer(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    sqlite3 *other;
+    put_text(store, "k", VIEW("1"));
+    assert_int_equal(sqlite3_open(in_dir("s"), &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    struct caller first = { .store = store, .patience = SPAN_MS(200) };
+    struct caller second = { .store = store, .patience = SPAN_S(10) };
+    start_caller(&first);
+    while (access(in_dir("s-writers"), F_OK) != 0) /* until it has found the database busy */
+        env_sleep(env_real(), SPAN_MS(1));
+    start_caller(&second);
+    env_task_join(env_real(), first.task);
+    assert_int_equal(first.status, HF_UNAVAILABLE);
+    assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    env_task_join(env_real(), second.task);
+    assert_int_equal(second.status, HF_OK);
+    assert_holds(store, "k", VIEW("2"));
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+    store_close(store);
+}
+
 static void the_log_of_writes_stays_bounded(void **state)
 {
     (void)state;
@@ -718,6 +767,8 @@ int main(void)
            a_batch_of_a_thousand_of_all_sizes_is_one_call),
         IT("a write waits for another process and gives up in time",
            a_write_waits_for_another_process_and_gives_up_in_time),
+        IT("a task that leads gives up in time though others wait longer",
+           a_leader_gives_up_in_time_though_others_wait_longer),
         IT("the log of writes stays bounded", the_log_of_writes_stays_bounded),
         IT("a moved file is noticed", a_moved_file_is_noticed),
         IT("eight processes count without losing one",

@@ -150,7 +150,7 @@ HF_API void hf_store_close(struct hf_store *store);
 
 /* Opens a client on an open store. A store may have several clients, each with its own namespace.
  * `options` may be NULL. If the store was opened without `coordinates`, its description is read now
- * (one get, and the probe if needed), and no other thread may use the store during the call.
+ * (with the requests of hf_client_open), and other threads may only open clients during the call.
  * Otherwise like hf_client_open. */
 HF_API enum hf_status hf_client_open_on(struct hf_store *store,
                                         const struct hf_client_options *options,
@@ -351,7 +351,7 @@ struct hf_store_copy_options {
     void *each_argument;
     hf_progress_fn *progress; /* optional */
     void *progress_argument;
-    /* The following members are only for copy_all. */
+    /* The members from here to choose_argument are only for copy_all. */
     bool dry_run;      /* change nothing; report what would be copied or deleted */
     bool sync;         /* make the target equal to the source, as described below */
     bool delete_extra; /* with `sync`: delete what only the target has */
@@ -359,10 +359,11 @@ struct hf_store_copy_options {
      * the source; for an object to delete, the key that its source would have. */
     bool (*choose)(void *argument, const char *key, size_t key_size);
     void *choose_argument;
+    bool move; /* only for hf_store_copy: then delete the source, as described below */
 };
 #define HF_STORE_COPY_OPTIONS                                                                  \
     HF_VALUE_(hf_store_copy_options, sizeof(struct hf_store_copy_options), 0, 0, false, false, \
-              false, NULL, NULL, NULL, NULL, false, false, false, NULL, NULL)
+              false, NULL, NULL, NULL, NULL, false, false, false, NULL, NULL, false)
 
 struct hf_store_copy_report {
     size_t struct_size;
@@ -381,7 +382,24 @@ struct hf_store_copy_report {
  * and `ret_report` may be NULL.
  *
  * Returns HF_NOT_FOUND if the object is not in `from`. Returns HF_INVALID if `target` is one of
- * Holdfast's own objects and `force` is not set, or if source and target are the same object. */
+ * Holdfast's own objects and `force` is not set, or if source and target are the same key of the
+ * same handle. That two handles are the same store is not noticed: the copy finds equal bytes, and
+ * a move deletes nothing.
+ *
+ * With `move`, the source is deleted once the copy has been read back, and only if it is still the
+ * version that was copied; otherwise the call returns HF_CONFLICT and keeps the copy. The target is
+ * never replaced by other bytes, as with if_absent. If it already has the same bytes, it is written
+ * again before the source is deleted. So opposite moves at the same time never delete both copies,
+ * and the call can be repeated if it was interrupted. Returns HF_INVALID for a source that is a
+ * fenced object (holdfast/fenced.h) or, without `force`, one of Holdfast's own objects, and
+ * HF_UNSUPPORTED, after the copy, if `from` has no conditional delete; of a store on the network
+ * this is known only if it was probed, which `coordinates` ensures.
+ *
+ * If ETags are hashes of the bytes (etag_fresh is false, see the probe), or `to` is a store on the
+ * network that was not probed, a target that already has the same bytes is refused with
+ * HF_CONFLICT. On a `from` with such ETags, one case remains: if other clients delete the source
+ * during the call, write the same bytes there again, and delete the target, the new source is
+ * deleted. */
 HF_API enum hf_status hf_store_copy(struct hf_store *from, const char *source,
                                     struct hf_store *to, const char *target,
                                     const struct hf_store_copy_options *options,
@@ -402,7 +420,10 @@ HF_API enum hf_status hf_store_copy(struct hf_store *from, const char *source,
  * HF_UNSUPPORTED, before anything is copied, if objects are to be deleted from a store without
  * conditional delete; of a store on the network this is known only if it was probed, which
  * `coordinates` ensures. Objects are deleted after all copies have succeeded, and only if they are
- * still missing in the source. Within one store, neither prefix may start with the other. */
+ * still missing in the source. For this, the target is listed again, so an object that another
+ * client has created there meanwhile is deleted, too; but without `force`, one of Holdfast's own
+ * objects ends the call with HF_INVALID. Within one store, neither prefix may start with the
+ * other. */
 HF_API enum hf_status hf_store_copy_all(struct hf_store *from, const char *source,
                                         struct hf_store *to, const char *target,
                                         const struct hf_store_copy_options *options,

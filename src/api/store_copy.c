@@ -6,7 +6,7 @@
  * put, read back from the target with the ETag of that put, and checksummed again. If the target
  * already has the same bytes, it is not written. A copy can therefore be restarted: its only state
  * is the two stores. */
-#include "api/store.h"
+#include "api/store_copy_inside.h"
 
 #include "base/hash.h"
 #include "base/layout.h"
@@ -21,30 +21,6 @@
 #include <unistd.h>
 
 #define PASSES 3 /* read, write, read back */
-
-struct checksum {
-    uint32_t crc;
-    uint64_t size;
-};
-
-struct copying {
-    struct store *from;
-    struct store *to; /* may equal `from` */
-    struct view source;
-    struct view target;
-    bool many; /* all objects whose keys start with `source` */
-    struct hf_store_copy_options options;
-    struct progress progress;
-    int spool;       /* bytes read from the source */
-    int back_spool;  /* bytes read from the target */
-    uint64_t total;  /* bytes of all objects; 0: unknown */
-    uint64_t before; /* bytes of all objects before this one */
-    uint64_t size;   /* bytes of this object ... */
-    unsigned pass;   /* ... which is transferred PASSES times; this is the current pass */
-    bool stopped;    /* the caller stopped the copy */
-    struct hf_store_copy_report report;
-    struct hf_error *error;
-};
 
 /* ---- One object ---------------------------------------------------------------------- */
 
@@ -83,21 +59,17 @@ static enum hf_status checksum_file(int fd, struct checksum *ret_sum, struct hf_
     return status;
 }
 
-/* Streams an object into a spool file. With an ETag, only that version is accepted. */
+/* Streams the object that `get` names into a spool file. */
 static enum hf_status spool_object(struct copying *copying, struct store *store,
-                                   struct view key, const struct etag *etag, int spool,
-                                   struct checksum *ret_sum)
+                                   struct get_call *get, int spool, struct checksum *ret_sum)
 {
-    struct get_call get = { .key = key };
-    if (etag)
-        get.match = *etag;
     enum hf_status status = file_set_size(spool, 0, copying->error);
     if (status != HF_OK)
         return status;
-    status = store_get_file(store, &get, spool, &copying->progress);
+    status = store_get_file(store, get, spool, &copying->progress);
     if (status == HF_OK)
         return checksum_file(spool, ret_sum, copying->error);
-    *copying->error = get.error;
+    *copying->error = get->error;
     return status;
 }
 
@@ -106,10 +78,13 @@ static bool sums_equal(struct checksum a, struct checksum b)
     return a.crc == b.crc && a.size == b.size;
 }
 
-/* A sync replaces only the version that was listed, `there`. */
+/* `there` is the object that the write may replace, or NULL. A sync replaces only the version that
+ * was listed; a move, only one with the same bytes. */
 static struct condition copy_condition(const struct copying *copying, struct view key,
-                                       const struct object_info *there)
+                                       const struct object_info *there, bool equal)
 {
+    if (equal)
+        return if_match(&there->etag);
     if (copying->options.if_absent || (key_is_own(key) && !copying->options.force) ||
         (copying->options.sync && !there))
         return if_absent();
@@ -121,24 +96,26 @@ static enum hf_status put_spool(struct copying *copying, struct put_call *put)
     enum hf_status status =
         store_put_file(copying->to, put, copying->spool, &copying->progress);
     *copying->error = put->error;
-    if (copying->options.sync && (status == HF_CONFLICT || status == HF_NOT_FOUND))
-        status = error_set(copying->error, HF_CONFLICT,
-                           "another client has written or deleted the copy meanwhile; sync "
-                           "again");
-    return status;
+    if (status != HF_CONFLICT && status != HF_NOT_FOUND)
+        return status;
+    if (copying->options.sync)
+        return error_set(copying->error, HF_CONFLICT,
+                         "another client has written or deleted the copy meanwhile; sync "
+                         "again");
+    return copying->options.move ? move_explain_conflict(copying, put) : status;
 }
 
-static enum hf_status write_and_verify(struct copying *copying, struct view key,
-                                       const struct object_info *there, struct checksum sum)
+static enum hf_status write_and_verify(struct copying *copying, struct put_call *put,
+                                       struct checksum sum)
 {
-    struct put_call put = { .key = key, .condition = copy_condition(copying, key, there) };
     struct checksum back = { 0 };
     copying->pass = 1;
-    enum hf_status status = put_spool(copying, &put);
+    enum hf_status status = put_spool(copying, put);
     if (status != HF_OK)
         return status;
+    struct get_call get = { .key = put->key, .match = put->etag };
     copying->pass = 2;
-    status = spool_object(copying, copying->to, key, &put.etag, copying->back_spool, &back);
+    status = spool_object(copying, copying->to, &get, copying->back_spool, &back);
     if (status == HF_NOT_FOUND)
         status = error_set(copying->error, HF_CORRUPT,
                            "the copy was written but cannot be read back: it is gone");
@@ -181,32 +158,50 @@ static void report_copied(struct copying *copying, struct view from, struct view
     copying->stopped = !copying->options.each(copying->options.each_argument, &copied);
 }
 
+/* Whether the target has the bytes of the spool. If it changes meanwhile, it counts as different,
+ * and the condition of the write decides. */
+static enum hf_status compare_target(struct copying *copying, struct view key,
+                                     const struct object_info *there, struct checksum sum,
+                                     bool *ret_equal)
+{
+    struct get_call get = { .key = key, .match = there->etag };
+    struct checksum old = { 0 };
+    *ret_equal = false;
+    if (there->size != sum.size)
+        return HF_OK;
+    copying->pass = 1;
+    enum hf_status status = spool_object(copying, copying->to, &get, copying->back_spool, &old);
+    *ret_equal = status == HF_OK && sums_equal(sum, old);
+    return status == HF_NOT_FOUND || status == HF_CONFLICT ? HF_OK : status;
+}
+
 /* `there` is the object that the target store already has under that key, or NULL. Only an object
  * that is missing in the source counts as vanished; NOT_FOUND from the target is a failure. */
 static enum hf_status copy_object(struct copying *copying, struct view from, struct view to,
                                   const struct object_info *there)
 {
-    struct checksum sum, old = { 0 };
+    struct get_call get = { .key = from };
+    struct checksum sum;
+    bool equal = false, moves = copying->options.move;
     copying->pass = 0;
-    enum hf_status status =
-        spool_object(copying, copying->from, from, /* etag */ NULL, copying->spool, &sum);
+    enum hf_status status = spool_object(copying, copying->from, &get, copying->spool, &sum);
     if (status == HF_NOT_FOUND && copying->many) {
         copying->report.vanished++;
         return HF_OK;
     }
-    bool equal = false;
-    if (status == HF_OK && there && there->size == sum.size) {
-        copying->pass = 1;
-        status =
-            spool_object(copying, copying->to, to, &there->etag, copying->back_spool, &old);
-        equal = status == HF_OK && sums_equal(sum, old);
-        if (status == HF_NOT_FOUND || status == HF_CONFLICT)
-            status = HF_OK; /* the object changed since it was listed: write it */
-    }
+    if (status == HF_OK && there)
+        status = compare_target(copying, to, there, sum, &equal);
     if (status == HF_OK && !equal && there)
         status = check_not_own(to, copying->options.force, copying->error);
-    if (status == HF_OK && !equal && !copying->options.dry_run)
-        status = write_and_verify(copying, to, there, sum);
+    if (status == HF_OK && moves)
+        status = move_check(copying, to, equal);
+    if (status == HF_OK && (!equal || moves) && !copying->options.dry_run) {
+        struct put_call put = { .key = to };
+        put.condition = copy_condition(copying, to, there, equal);
+        status = write_and_verify(copying, &put, sum);
+    }
+    if (status == HF_OK && moves)
+        status = move_delete_source(copying, from, &get.info.etag);
     if (status == HF_OK)
         report_copied(copying, from, to, sum, equal ? COPY_EQUAL : COPY_WRITTEN);
     return status;
@@ -500,7 +495,8 @@ static bool is_extra(struct copying *copying, struct arena *arena,
     return *ret_status == HF_OK && copy_is_chosen(copying, *ret_source);
 }
 
-/* What must not be deleted is refused by the walk that copies, before anything is deleted. */
+/* What must not be deleted is refused by the walk that copies, before anything is deleted. The walk
+ * that deletes refuses what has appeared since. */
 static enum hf_status sync_copy(struct copying *copying, struct extras *extras,
                                 const struct list_entry *source,
                                 const struct list_entry *target)
@@ -600,6 +596,9 @@ static enum hf_status sync_delete(struct copying *copying, struct extras *extras
     struct view key;
     if (source || !is_extra(copying, &extras->arena, target, &key, &status))
         return status;
+    status = check_not_own(target->key, copying->options.force, copying->error);
+    if (status != HF_OK)
+        return status;
     size_t i = extras->count++;
     struct view copy = arena_copy(&extras->arena, target->key);
     extras->bodies[i] = BUFFER_INIT(1);
@@ -692,6 +691,8 @@ static enum hf_status check_names(const struct copying *copying, struct hf_error
     bool same = copying->from == copying->to, sync = copying->options.sync;
     if (!copying->many && (sync || copying->options.dry_run || copying->options.choose))
         return error_set(error, HF_INVALID, "sync, dry_run and choose are for copy_all");
+    if (copying->many && copying->options.move)
+        return error_set(error, HF_INVALID, "move is for hf_store_copy");
     if (copying->options.delete_extra && !sync)
         return error_set(error, HF_INVALID, "delete_extra needs sync");
     if (same && view_equal(copying->source, copying->target))
@@ -702,6 +703,9 @@ static enum hf_status check_names(const struct copying *copying, struct hf_error
     if (same && sync && view_starts_with(copying->source, copying->target))
         return error_set(error, HF_INVALID,
                          "source starts with target, so the source would be changed");
+    if (copying->options.move &&
+        check_written_key(copying->source, copying->options.force, error) != HF_OK)
+        return error->status;
     return copying->many ? HF_OK
                          : check_written_key(copying->target, copying->options.force, error);
 }
@@ -736,6 +740,7 @@ static enum hf_status run_copy_request(const struct copy_request *request,
     copying.source = caller_view(source, copying.options.source_size);
     copying.target = caller_view(target, copying.options.target_size);
     copying.progress = (struct progress){ report_copy_progress, &copying };
+    copying.options.if_absent |= copying.options.move;
     enum hf_status status = check_names(&copying, &why);
     if (status == HF_OK)
         status = copy_with_spools(&copying);

@@ -40,14 +40,16 @@ static bool tell_scrub_progress(void *argument, const struct hf_store_scrub_repo
 
 /* ---- The position that is remembered ------------------------------------------------- */
 
-/* Reads the note. If that fails, or the note could not be written before, the scrub continues where
- * the last one of this handle ended. */
+/* Reads the note. If that fails, or the note is still the one that could not be replaced before,
+ * the scrub continues where the last one of this handle ended. */
 static enum hf_status begin_at_note(struct hf_store *store, struct scrub_position *ret_position,
                                     struct hf_error *error)
 {
     enum hf_status status = scrub_position_read(store->store, ret_position, error);
     env_mutex_lock(&store->scrubbed.mutex);
-    if (status != HF_OK || store->scrubbed.is_newer) {
+    if (status != HF_OK ||
+        (store->scrubbed.is_newer &&
+         condition_equal(&store->scrubbed.unchanged, &ret_position->unchanged))) {
         memcpy(ret_position->after, store->scrubbed.after, store->scrubbed.size);
         ret_position->size = store->scrubbed.size;
     }
@@ -69,8 +71,10 @@ static enum hf_status note_scrub_end(struct hf_store *store, const struct scrub_
     if (status == HF_CONFLICT || status == HF_NOT_FOUND)
         status = error_clear(error);
     env_mutex_lock(&store->scrubbed.mutex);
-    if (was_read == HF_OK)
+    if (was_read == HF_OK) {
         store->scrubbed.is_newer = status != HF_OK;
+        store->scrubbed.unchanged = read->unchanged;
+    }
     memcpy(store->scrubbed.after, after.data, after.size);
     store->scrubbed.size = after.size;
     env_mutex_unlock(&store->scrubbed.mutex);

@@ -166,14 +166,18 @@ static enum hf_status new_file_prepare(struct new_file *file, struct env *env, c
 
 /* ---- Creating the file --------------------------------------------------------------- */
 
-/* Keeps the mode of the old file only if we own that file. Otherwise another user may have put it
+#define PRIVATE_MODE 0600
+
+/* The mode of the old file is kept only if we own that file. Otherwise another user may have put it
  * there to determine the mode. */
-static void keep_mode(const struct new_file *file)
+static bool find_mode_to_keep(const struct new_file *file, mode_t *ret_mode)
 {
     struct stat old;
-    if (fstatat(file->place.folder, file->place.leaf, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISREG(old.st_mode) && !is_planted(file->place.folder, &old))
-        (void)!fchmod(file->fd, old.st_mode & 0777);
+    if (fstatat(file->place.folder, file->place.leaf, &old, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(old.st_mode) || is_planted(file->place.folder, &old))
+        return false;
+    *ret_mode = old.st_mode & 0777;
+    return true;
 }
 
 /* The name of the output is in the command line, which every user can read. So the command
@@ -211,7 +215,20 @@ enum hf_status new_file_take(struct new_file *file, struct hf_error *error)
         return error_from_errno(error, errno, "open the output file");
     if (!S_ISREG(info.st_mode))
         return error_set(error, HF_UNAVAILABLE, "the output is not a regular file");
-    keep_mode(file);
+    mode_t mode;
+    if (find_mode_to_keep(file, &mode))
+        (void)!fchmod(file->fd, mode);
+    return HF_OK;
+}
+
+/* A descriptor that another user opens stays usable after fchmod, so the file must never have a
+ * wider mode than at the end. */
+static enum hf_status create_part(struct new_file *file, mode_t mode, struct hf_error *error)
+{
+    file->fd = openat(file->place.folder, file->part,
+                      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (file->fd < 0)
+        return error_from_errno(error, errno, "create a temporary file in the same folder");
     return HF_OK;
 }
 
@@ -222,12 +239,20 @@ enum hf_status new_file_create(struct new_file *file, struct env *env, const cha
         new_file_prepare(file, env, path, /* by_others */ false, watch, error);
     if (status != HF_OK)
         return status;
-    file->fd = openat(file->place.folder, file->part,
-                      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (file->fd < 0)
-        return error_from_errno(error, errno, "create a temporary file in the same folder");
-    keep_mode(file);
-    return HF_OK;
+    mode_t mode = 0666;
+    bool keeps_mode = find_mode_to_keep(file, &mode);
+    status = create_part(file, keeps_mode ? PRIVATE_MODE : mode, error);
+    if (status == HF_OK && keeps_mode)
+        (void)!fchmod(file->fd, mode);
+    return status;
+}
+
+enum hf_status new_file_create_private(struct new_file *file, struct env *env, const char *path,
+                                       struct hf_error *error)
+{
+    enum hf_status status = new_file_prepare(file, env, path, /* by_others */ false,
+                                             (struct file_watch){ 0 }, error);
+    return status == HF_OK ? create_part(file, PRIVATE_MODE, error) : status;
 }
 
 /* ---- Renaming it --------------------------------------------------------------------- */

@@ -66,9 +66,14 @@ enum hf_status new_file_reserve(struct new_file *file, struct env *env, const ch
 /* Opens the file that the command has written under the temporary name. */
 enum hf_status new_file_take(struct new_file *file, struct hf_error *error);
 
-/* Chooses the names and creates the file, with the mode of the old file if there is one. */
+/* Chooses the names and creates the file, with the mode of the old file if there is one. At no time
+ * can anyone open it who may not open the old file. */
 enum hf_status new_file_create(struct new_file *file, struct env *env, const char *path,
                                struct file_watch watch, struct hf_error *error);
+
+/* The same for a file with secrets: its mode is 0600, whatever that of the old file. */
+enum hf_status new_file_create_private(struct new_file *file, struct env *env, const char *path,
+                                       struct hf_error *error);
 
 /* Renames the file, whose bytes are on disk, to its final name, and syncs the folder. If only the
  * sync fails, the file is still `kept`. */

@@ -410,6 +410,31 @@ static struct view identity_of(struct store *store, struct buffer *space)
     return space->failed ? VIEW("") : buffer_view(space);
 }
 
+/* False if a layer of the store knows that it no longer has this identity. */
+static bool rely_on(struct store *store, struct view identity)
+{
+    bool same = true;
+    for (struct store *layer = store; layer; layer = layer->inner)
+        if (layer->ops->rely)
+            same = layer->ops->rely(layer, identity) && same;
+    return same;
+}
+
+/* Finds the verdict to go by. A store that is about to be relied on may turn out to be another one
+ * than this verdict is on, and there may be a verdict on that one, too. */
+static bool find_valid_verdict(const struct format *format, struct store *store,
+                               enum bucket_use use, struct verdict *ret_verdict)
+{
+    struct buffer space = BUFFER_INIT(IDENTITY_MAX);
+    bool found, relies;
+    do {
+        found = find_verdict(format, store, identity_of(store, &space), ret_verdict);
+        relies = found && use == BUCKET_LOCKS && ret_verdict->usable;
+    } while (relies && !rely_on(store, ret_verdict->identity));
+    buffer_release(&space);
+    return found;
+}
+
 /* Begins the document, up to and including its features. On some stores equal bytes have equal
  * ETags. The nonce ensures that an ETag names one write. */
 void bucket_begin_format(struct store *store, struct view features, enum feature_list to,
@@ -632,6 +657,9 @@ static enum hf_status probe_and_record(struct store *store, struct format *forma
         if (keep_outcome(store, format, &outcome, &unkept) == HF_UNSUPPORTED) {
             *error = unkept;
             status = HF_UNSUPPORTED;
+        } else if (!rely_on(store, outcome.identity)) {
+            status = error_set(error, HF_UNAVAILABLE,
+                               "the bucket began to keep versions while it was probed");
         }
     } else if (status == HF_UNSUPPORTED) {
         (void)keep_outcome(store, format, &outcome, &unkept);
@@ -647,7 +675,7 @@ static enum hf_status probe_and_record(struct store *store, struct format *forma
 /* Waits until it is this client's turn to probe, or another client has recorded a verdict
  * (*ret_judged). The probes of many clients that open a new bucket at the same time would make each
  * other fail, because each of them is dozens of requests. */
-static enum hf_status await_verdict(struct store *store, struct view identity, struct span wait,
+static enum hf_status await_verdict(struct store *store, struct span wait,
                                     struct format *format, struct verdict *verdict,
                                     bool *ret_judged, struct hf_error *error)
 {
@@ -660,7 +688,8 @@ static enum hf_status await_verdict(struct store *store, struct view identity, s
         pause.us *= 2;
         buffer_release(&format->text);
         status = bucket_read_known(store, format, error);
-        *ret_judged = status == HF_OK && find_verdict(format, store, identity, verdict);
+        *ret_judged =
+            status == HF_OK && find_valid_verdict(format, store, BUCKET_LOCKS, verdict);
         if (status == HF_UNAVAILABLE)
             status = error_clear(error);
         now = env_now(store->env);
@@ -670,14 +699,13 @@ static enum hf_status await_verdict(struct store *store, struct view identity, s
 
 /* Gets a verdict on a store for which none is recorded. If another client was first, it is in
  * *verdict, and *ret_judged is set. */
-static enum hf_status obtain_verdict(struct store *store, struct view identity,
-                                     struct format *format, struct verdict *verdict,
-                                     bool *ret_judged, struct hf_error *error)
+static enum hf_status obtain_verdict(struct store *store, struct format *format,
+                                     struct verdict *verdict, bool *ret_judged,
+                                     struct hf_error *error)
 {
     struct probe_turn turn;
     struct span wait = probe_turn_take(store, &turn);
-    enum hf_status status =
-        await_verdict(store, identity, wait, format, verdict, ret_judged, error);
+    enum hf_status status = await_verdict(store, wait, format, verdict, ret_judged, error);
     bool probes = status == HF_OK && !*ret_judged && store->barred.status == HF_OK;
     if (probes)
         status = probe_and_record(store, format, error);
@@ -728,12 +756,12 @@ static enum hf_status check_bucket(struct store *store, enum bucket_use use,
         status = check_features(store, &format, error);
     else
         status = open_without_format(store, use, status, error);
-    bool others = store_identify(store, &space); /* after the get: it may show versioning */
-    bool judged =
-        status == HF_OK && find_verdict(&format, store, buffer_view(&space), &verdict);
+    bool others = store_identify(store, &space);
+    /* After the get, which may show versioning. */
+    bool judged = status == HF_OK && find_valid_verdict(&format, store, use, &verdict);
     if (status == HF_OK && !judged && others && use == BUCKET_LOCKS &&
         store->barred.status == HF_OK)
-        status = obtain_verdict(store, buffer_view(&space), &format, &verdict, &judged, error);
+        status = obtain_verdict(store, &format, &verdict, &judged, error);
     if (judged)
         adopt_traits(store, &verdict.traits);
     if (judged && !verdict.usable && use == BUCKET_LOCKS)

@@ -20,6 +20,10 @@
  *   2. A verdict counts only for the store that was probed (store_identify: endpoint, bucket, and
  *      whether it keeps versions), and only until it expires, by the store's own clock if it has
  *      one. So a verdict that was copied with a bucket does not count, and neither does an old one.
+ *      The document may be older than the versions of the bucket. So a client that relies on a
+ *      verdict on a bucket without versions asks for the bucket's settings, if that is permitted.
+ *      If versions are switched on later, the first write shows it: it is UNSURE if it has a
+ *      condition, which the store may have ignored, and the client does nothing more.
  *   3. A refusal is a verdict too. It is kept for a day, and the next process needs only one get.
  *      A verdict that passed is kept for 30 days. `holdfast store probe` creates a new one.
  *   4. A store is refused only for a fault that the probe has shown. A probe without a reply yields
@@ -32,6 +36,7 @@
  *      others wait for its verdict, but not for long, because it may have died.
  *   8. Members of the document that this version does not know are written back unchanged. The
  *      document is changed only by compare-and-swap, so a concurrent change is never lost.
+ *   9. After a switch of a feature is reported as done, no earlier switch takes effect.
  *
  * api/open.c calls bucket_check once for each store that it opens. */
 #ifndef STORE_BUCKET_H
@@ -48,7 +53,8 @@ enum bucket_use {
 /* Reads the format document of the bucket, sets the store's traits, and blocks writes if only reads
  * are safe. UNSUPPORTED: the store, or a feature of the bucket, cannot be used; the error says
  * which. CORRUPT: the document cannot be read (BUCKET_OBJECTS continues anyway, so that you can
- * remove it). This takes one get. If a verdict is needed and missing, it also takes a turn
+ * remove it). This takes one get, and with BUCKET_LOCKS on S3 a request for the bucket's settings,
+ * unless they are known to be versioned. If a verdict is needed and missing, it also takes a turn
  * (probe_turn.h), the probe, and a put that saves the verdict. */
 enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_error *error);
 
@@ -73,9 +79,11 @@ enum bucket_feature {
 enum hf_status bucket_use_feature(struct store *store, enum bucket_feature feature,
                                   struct hf_error *error);
 
-/* Removes a feature that no object depends on. Takes one get, and one put if it was recorded. */
-enum hf_status bucket_drop_feature(struct store *store, enum bucket_feature feature,
-                                   struct hf_error *error);
+/* Switches a feature that no object depends on. Takes one get and one put, even if the feature is
+ * already as it should be: an earlier switch that got no reply may still be on its way, and only a
+ * later write ensures that it fails. */
+enum hf_status bucket_switch_feature(struct store *store, enum bucket_feature feature, bool on,
+                                     struct hf_error *error);
 
 /* Whether the bucket uses the feature. Takes one get. */
 enum hf_status bucket_has_feature(struct store *store, enum bucket_feature feature,

@@ -68,7 +68,7 @@ static void write_features_without(struct view features, const struct feature_ro
             }
         buffer_append(text, between[0] == '[' ? VIEW("[]") : VIEW("]"));
     }
-    buffer_append(text, VIEW(" }"));
+    buffer_append(text, before[0] == '{' ? VIEW("{ }") : VIEW(" }"));
 }
 
 /* The placement of a namespace that the document records; empty if there is none. */
@@ -143,6 +143,8 @@ static enum hf_status write_addition(struct store *store, const struct format *f
 static enum hf_status find_addition(const struct format *format, const struct addition *added,
                                     struct hf_error *error)
 {
+    if (RULE(SWITCH_ALWAYS_WRITES) && added->switches)
+        return HF_NOT_FOUND;
     if (added->drops)
         return format->uses[added->feature] ? HF_NOT_FOUND : HF_OK;
     struct view found = recorded_placement(format, added->ns);
@@ -209,11 +211,11 @@ enum hf_status bucket_use_feature(struct store *store, enum bucket_feature featu
     return record_addition(store, &(struct addition){ .feature = feature }, error);
 }
 
-enum hf_status bucket_drop_feature(struct store *store, enum bucket_feature feature,
-                                   struct hf_error *error)
+enum hf_status bucket_switch_feature(struct store *store, enum bucket_feature feature, bool on,
+                                     struct hf_error *error)
 {
-    return record_addition(store, &(struct addition){ .feature = feature, .drops = true },
-                           error);
+    const struct addition added = { .feature = feature, .drops = !on, .switches = true };
+    return record_addition(store, &added, error);
 }
 
 enum hf_status bucket_has_feature(struct store *store, enum bucket_feature feature,
@@ -230,6 +232,8 @@ enum hf_status bucket_has_feature(struct store *store, enum bucket_feature featu
 enum hf_status bucket_record_placement(struct store *store, struct view ns,
                                        struct view placement, struct hf_error *error)
 {
-    const struct addition added = { BUCKET_PATH_PAGES, ns, placement, /* drops */ false };
+    const struct addition added = { .feature = BUCKET_PATH_PAGES,
+                                    .ns = ns,
+                                    .placement = placement };
     return record_addition(store, &added, error);
 }

@@ -35,7 +35,8 @@ struct format {
 struct addition {
     enum bucket_feature feature;
     struct view ns, placement;
-    bool drops; /* the feature is no longer used */
+    bool drops;    /* the feature is no longer used */
+    bool switches; /* it is written even if the document has it: bucket_switch_feature */
 };
 
 /* bucket.c */

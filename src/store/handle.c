@@ -59,6 +59,7 @@ enum hf_status store_handle_new(
         .store = store, .users = 1, .trace = trace, .trace_argument = trace_argument
     };
     enum hf_status status = HF_OK;
+    env_mutex_init(store->env, &handle->checking);
     env_mutex_init(store->env, &handle->scrubbed.mutex);
     if (trace)
         status = store_observe(store, (struct observer){ report_request, handle },
@@ -67,6 +68,7 @@ enum hf_status store_handle_new(
         *ret_handle = handle;
     } else {
         env_mutex_release(&handle->scrubbed.mutex);
+        env_mutex_release(&handle->checking);
         free(handle);
     }
     return status;
@@ -109,16 +111,26 @@ enum hf_status store_handle_read_placements(struct hf_store *handle, struct hf_e
     return status;
 }
 
-enum hf_status store_handle_check_locks(struct hf_store *handle, struct hf_error *error)
+static enum hf_status check_locks_locked(struct hf_store *handle, struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(PLACEMENTS_BYTES_MAX);
-    if (handle->for_locks)
+    if (atomic_load(&handle->for_locks))
         return HF_OK;
     enum hf_status status = bucket_check_placed(handle->store, &text, error);
     if (status == HF_OK)
         status = keep_placements(handle, buffer_view(&text), error);
     buffer_release(&text);
-    handle->for_locks = status == HF_OK;
+    atomic_store(&handle->for_locks, status == HF_OK);
+    return status;
+}
+
+enum hf_status store_handle_check_locks(struct hf_store *handle, struct hf_error *error)
+{
+    if (atomic_load(&handle->for_locks))
+        return HF_OK;
+    env_mutex_lock(&handle->checking);
+    enum hf_status status = check_locks_locked(handle, error);
+    env_mutex_unlock(&handle->checking);
     return status;
 }
 
@@ -145,6 +157,7 @@ void store_handle_drop(struct hf_store *handle)
     if (!handle || atomic_fetch_sub(&handle->users, 1) > 1)
         return;
     env_mutex_release(&handle->scrubbed.mutex);
+    env_mutex_release(&handle->checking);
     store_close(handle->store);
     free_placements(handle);
     free(handle);

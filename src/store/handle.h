@@ -19,7 +19,9 @@ struct placements_read {
 
 struct hf_store {
     struct store *store;
-    bool for_locks; /* the bucket has been checked for BUCKET_LOCKS (bucket.h) */
+    struct env_mutex
+        checking;          /* held while the bucket is checked for BUCKET_LOCKS (bucket.h) */
+    atomic_bool for_locks; /* that is done; set after everything that the check sets */
     _Atomic(struct placements_read *) placements; /* the latest; NULL: none were ever read */
     atomic_size_t users;
     void (*trace)(void *argument, const struct hf_store_request *request); /* or NULL */
@@ -28,7 +30,8 @@ struct hf_store {
      * (api/store_scrub.c). */
     struct {
         struct env_mutex mutex;
-        bool is_newer; /* than the note, which could not be written */
+        bool is_newer; /* than this version of the note, which could not be replaced */
+        struct condition unchanged;
         size_t size;
         char after[HF_SCRUB_POSITION_MAX];
     } scrubbed;
@@ -43,7 +46,8 @@ enum hf_status store_handle_new(
     struct store *store, void (*trace)(void *argument, const struct hf_store_request *request),
     void *trace_argument, struct hf_store **ret_handle, struct hf_error *error);
 
-/* Checks that the bucket can be used for locks (bucket_check), unless this was done before. */
+/* Checks that the bucket can be used for locks (bucket_check), unless this was done before. Of
+ * several threads one checks, and the others wait for it. */
 enum hf_status store_handle_check_locks(struct hf_store *handle, struct hf_error *error);
 
 /* The placements of the bucket's namespaces, as they were last read through this handle. The view

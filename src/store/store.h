@@ -78,6 +78,11 @@ static inline struct condition if_match(const struct etag *etag)
     return (struct condition){ .kind = CONDITION_MATCH, .etag = *etag };
 }
 
+static inline bool condition_equal(const struct condition *a, const struct condition *b)
+{
+    return a->kind == b->kind && (a->kind != CONDITION_MATCH || etag_equal(&a->etag, &b->etag));
+}
+
 struct object_info {
     struct etag etag;
     uint64_t size;
@@ -260,6 +265,9 @@ struct store_ops {
     bool (*identify)(struct store *store, struct buffer *text);
     /* Adopts the traits that an earlier probe found, to avoid probing again. */
     void (*learn)(struct store *store, const struct store_traits *traits);
+    /* The caller is going to rely on a verdict on the store with this identity. False: the store
+     * now has another one. If replies show that later, every call fails with UNSUPPORTED. */
+    bool (*rely)(struct store *store, struct view identity);
     /* Like store_listens, store_listen, store_ring, for a store without a notify file. Set all
      * three or none. */
     bool (*listens)(const struct store *store);

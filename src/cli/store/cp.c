@@ -18,15 +18,15 @@ static bool tell_object(void *argument, const struct hf_store_copied *copied)
     return !output_is_closed(&cli->out);
 }
 
-/* If source and target are the same store, it is opened only once, because a mem: store cannot be
- * opened twice. */
-enum hf_status store_ends_open(struct cli *cli, struct store_ends *copy, bool deletes)
+enum hf_status store_end_open(struct cli *cli, struct view url, bool deletes, bool must_exist,
+                              struct hf_store **ret_store)
 {
-    const char *from_url = option_text(cli, cli_given(cli, "from") ? "from" : "store");
-    const char *to_url = option_text(cli, cli_given(cli, "to") ? "to" : "store");
-    struct view from = { from_url, from_url ? strlen(from_url) : 0 };
-    struct view to = { to_url, to_url ? strlen(to_url) : 0 };
-    bool same = from_url && to_url ? strcmp(from_url, to_url) == 0 : from_url == to_url;
+    return deletes ? cli_open_for_deletes(cli, url, must_exist, ret_store)
+                   : cli_open_url(cli, url, /* coordinates */ false, must_exist, ret_store);
+}
+
+static enum hf_status read_end_keys(struct cli *cli, struct store_ends *copy)
+{
     bool recursive = cli_given(cli, "recursive");
     enum hf_status status = cli_key(cli, 0, &copy->source);
     if (status == HF_OK)
@@ -39,31 +39,56 @@ enum hf_status store_ends_open(struct cli *cli, struct store_ends *copy, bool de
         copy->target = copy->source;
     if (!recursive && (copy->source.size == 0 || copy->target.size == 0))
         return cli_invalid(cli, "SOURCE is missing; for all objects, use --recursive");
-    if (!recursive)
-        status = hf_store_check_key(copy->target.data, copy->target.size,
+    return recursive
+               ? HF_OK
+               : hf_store_check_key(copy->target.data, copy->target.size,
                                     cli_has_option(cli, "force") && cli_given(cli, "force"),
                                     &cli->error);
+}
+
+/* The URL of the store that this option names or, without it, --store. */
+static enum hf_status find_end_url(struct cli *cli, const char *option, struct view *ret_url)
+{
+    const char *text = option_text(cli, cli_given(cli, option) ? option : "store");
+    *ret_url = (struct view){ text, text ? strlen(text) : 0 };
+    return cli_find_store(cli, ret_url);
+}
+
+static enum hf_status refuse_same(struct cli *cli, const struct store_place *from,
+                                  const struct store_place *to)
+{
+    struct overlap overlap;
+    enum hf_status status = places_overlap(cli, from, to, &overlap);
     if (status != HF_OK)
         return status;
-    if (same && view_equal(copy->source, copy->target))
+    if (overlap.to_in_from && overlap.from_in_to)
         return cli_invalid(cli,
                            "source and target are the same; name a TARGET, --from or --to");
-    if (same && recursive && view_starts_with(copy->target, copy->source))
+    if (overlap.to_in_from && cli_given(cli, "recursive"))
         return cli_invalid(cli,
                            "TARGET starts with SOURCE, so the copies would be copied again");
-    status = cli_find_store(cli, &from);
-    if (status == HF_OK && deletes)
-        status = cli_open_for_deletes(cli, from, /* must_exist */ true, &copy->from);
-    else if (status == HF_OK)
-        status = cli_open_url(cli, from, /* coordinates */ false, /* must_exist */ true,
-                              &copy->from);
-    if (same)
+    return HF_OK;
+}
+
+/* If source and target are the same store, it is opened only once, because a mem: store cannot be
+ * opened twice. */
+enum hf_status store_ends_open(struct cli *cli, struct store_ends *copy, bool deletes)
+{
+    enum hf_status status = read_end_keys(cli, copy);
+    struct store_place from = { .prefix = copy->source }, to = { .prefix = copy->target };
+    if (status == HF_OK)
+        status = find_end_url(cli, "from", &from.url);
+    if (status == HF_OK)
+        status = find_end_url(cli, "to", &to.url);
+    if (status == HF_OK)
+        status = refuse_same(cli, &from, &to);
+    if (status == HF_OK)
+        status = store_end_open(cli, from.url, deletes, /* must_exist */ true, &copy->from);
+    if (status == HF_OK && view_equal(from.url, to.url))
         copy->to = copy->from;
-    if (status == HF_OK && !same)
-        status = cli_find_store(cli, &to);
-    if (status == HF_OK && !same)
+    else if (status == HF_OK)
         status =
-            cli_open_url(cli, to, /* coordinates */ false, /* must_exist */ false, &copy->to);
+            store_end_open(cli, to.url, /* deletes */ false, /* must_exist */ false, &copy->to);
     return status;
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mv.c: `store mv`: moves objects within a store or between two. Each object is copied, the copy is
- * read back and compared, and only then the source is deleted, on condition that it is still the
- * version that was listed. A move that is interrupted at any point loses nothing: the same command
- * continues it. */
+/* mv.c: `store mv`: moves objects within a store or between two, one after the other. The library
+ * moves each object (the option `move` of hf_store_copy). */
 #include "base/parse.h"
 #include "cli/interrupt.h"
 #include "cli/output/record.h"
@@ -21,7 +19,6 @@ static const struct field moved_object_record[] = MOVED_OBJECT_RECORD;
 /* One object of a page of the listing. */
 struct move_entry {
     struct view key;
-    const char *etag;
     uint64_t size;
 };
 
@@ -38,26 +35,12 @@ struct move {
 
 /* ---- One object ---------------------------------------------------------------------- */
 
-/* Deletes the version that was listed. Another version was written meanwhile if this fails with
- * CONFLICT: it stays, and the next move takes it. */
-static enum hf_status delete_source(struct move *move, const struct move_entry *entry)
+/* The object may have been written since it was listed. */
+static bool note_moved(void *argument, const struct hf_store_copied *copied)
 {
-    struct hf_store_delete_options options = HF_STORE_DELETE_OPTIONS;
-    options.key_size = entry->key.size;
-    options.if_match = entry->etag;
-    enum hf_status status =
-        hf_store_delete(move->ends.from, entry->key.data, &options, &move->error);
-    if (status == HF_CONFLICT)
-        return error_set(
-            &move->error, HF_CONFLICT,
-            "it was copied, but another client has written it meanwhile, so it was "
-            "not deleted");
-    if (status == HF_UNSUPPORTED)
-        return error_set(
-            &move->error, HF_UNSUPPORTED,
-            "it was copied, but the store has no conditional delete, so it was not "
-            "deleted; delete it with 'store rm' if nobody else writes it");
-    return status == HF_NOT_FOUND ? (move->error.status = HF_OK) : status;
+    struct moved_object *told = argument;
+    told->size = copied->size;
+    return true;
 }
 
 static enum hf_status move_one(struct move *move, const struct move_entry *entry)
@@ -76,16 +59,12 @@ static enum hf_status move_one(struct move *move, const struct move_entry *entry
         status = hf_store_check_key(told.to.data, told.to.size, false, &move->error);
     options.source_size = entry->key.size;
     options.target_size = told.to.size;
-    options.if_absent = true;
+    options.move = true;
+    options.each = note_moved;
+    options.each_argument = &told;
     if (status == HF_OK && !move->dry)
         status = hf_store_copy(ends->from, entry->key.data, ends->to, told.to.data, &options,
                                /* report */ NULL, &move->error);
-    if (status == HF_CONFLICT)
-        status = error_set(&move->error, HF_CONFLICT,
-                           "the target '%.*s' already exists with different bytes",
-                           VIEW_ARGS(view_first(told.to, 100)));
-    if (status == HF_OK && !move->dry)
-        status = delete_source(move, entry);
     if (status == HF_OK && (move->dry || move->cli->json))
         record_show(move->cli, moved_object_record, &told, "{from} -> {to}\n");
     move->moved += status == HF_OK;
@@ -130,10 +109,9 @@ static bool take_move_entry(void *argument, const struct hf_store_entry *entry)
     }
     if (!move->recursive || filters_choose(move->cli, key)) {
         struct view copy = arena_copy(&move->arena, key);
-        struct view etag = arena_copy(&move->arena, view_of(entry->etag));
-        if (!copy.data || !etag.data)
+        if (!copy.data)
             return error_no_memory(&move->error), false;
-        move->page[move->count++] = (struct move_entry){ copy, etag.data, entry->size };
+        move->page[move->count++] = (struct move_entry){ copy, entry->size };
     }
     return last ? move_page(move) : move->recursive;
 }

@@ -5,10 +5,6 @@
 #include "cli/output/record.h"
 #include "cli/store/store.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 struct synced_object {
     struct view from, to;
     uint64_t size;
@@ -26,14 +22,8 @@ const struct field synced_all_record[] = SYNCED_ALL_RECORD;
 
 /* ---- Places -------------------------------------------------------------------------- */
 
-/* One of FROM and TO. */
-struct sync_place {
-    struct view url; /* of the store, absolute */
-    struct view prefix;
-};
-
 static enum hf_status read_sync_place(struct cli *cli, size_t index,
-                                      struct sync_place *ret_place)
+                                      struct store_place *ret_place)
 {
     struct view text = cli_argument(cli, index);
     size_t end = view_find(text, '#');
@@ -45,81 +35,24 @@ static enum hf_status read_sync_place(struct cli *cli, size_t index,
         return error_no_memory(&cli->error);
     enum hf_status status = cli_find_store(cli, &url);
     if (status == HF_OK)
-        *ret_place = (struct sync_place){ url, prefix };
+        *ret_place = (struct store_place){ url, prefix };
     return status;
 }
 
-/* The value of an option of a URL; empty if it is not given. */
-static struct view url_option(struct view url, struct view name)
+static enum hf_status refuse_overlap(struct cli *cli, const struct store_place *from,
+                                     const struct store_place *to)
 {
-    struct view rest = view_from(url, view_find(url, '?'));
-    while (rest.size > 0) {
-        rest = view_from(rest, 1); /* '?' or '&' */
-        struct view option = view_first(rest, view_find(rest, '&'));
-        size_t equals = view_find(option, '=');
-        if (equals < option.size && view_equal(view_first(option, equals), name))
-            return view_from(option, equals + 1);
-        rest = view_from(rest, option.size);
-    }
-    return VIEW("");
-}
-
-/* Resolves the symbolic links of a path, even if its last parts do not exist yet. */
-static struct view resolved_path(const char *path, char real[PATH_MAX])
-{
-    struct view whole = view_of(path), rest = VIEW("");
-    char start[HF_STORE_URL_MAX + 1];
-    for (size_t size = whole.size; size > 0; size--) {
-        if (size < whole.size && path[size] != '/')
-            continue;
-        snprintf(start, sizeof start, "%.*s", (int)size, path);
-        rest = view_from(whole, size);
-        if (realpath(start, real) && strlen(real) + rest.size < PATH_MAX) {
-            memcpy(real + strlen(real), rest.data, rest.size + 1);
-            return view_of(real);
-        }
-    }
-    return whole;
-}
-
-/* Appends the path of a place: that of its store without symbolic links, and the prefix. A folder
- * contains the objects of the folders in it, and a bucket those below each prefix; an SQLite file
- * contains only its own. */
-static void append_place(struct buffer *to, const struct sync_place *place)
-{
-    struct view url = view_first(place->url, view_find(place->url, '?'));
-    bool file = view_starts_with(url, VIEW("sqlite:"));
-    size_t colon = view_find(url, ':');
-    char real[PATH_MAX], path[HF_STORE_URL_MAX + 1];
-    snprintf(path, sizeof path, "%.*s", VIEW_ARGS(view_from(url, colon + 1)));
-    bool local = file || view_starts_with(url, VIEW("dir:"));
-    struct view shown = local ? resolved_path(path, real) : view_of(path);
-    while (shown.size > 0 && shown.data[shown.size - 1] == '/')
-        shown.size--;
-    buffer_append(to, view_first(url, colon + 1));
-    buffer_append(to, shown);
-    buffer_append_byte(to, file ? '#' : '/');
-    buffer_append(to, place->prefix);
-}
-
-static enum hf_status refuse_overlap(struct cli *cli, const struct sync_place *from,
-                                     const struct sync_place *to)
-{
-    struct buffer a = BUFFER_INIT(8 * KIB), b = BUFFER_INIT(8 * KIB);
-    enum hf_status status = HF_OK;
-    append_place(&a, from);
-    append_place(&b, to);
-    bool same_server = view_equal(url_option(from->url, VIEW("endpoint")),
-                                  url_option(to->url, VIEW("endpoint")));
-    if (a.failed || b.failed)
-        status = error_no_memory(&cli->error);
-    else if (same_server && (view_starts_with(buffer_view(&a), buffer_view(&b)) ||
-                             view_starts_with(buffer_view(&b), buffer_view(&a))))
+    struct overlap overlap;
+    enum hf_status status = places_overlap(cli, from, to, &overlap);
+    if (status == HF_OK && (overlap.to_in_from || overlap.from_in_to))
         status = cli_invalid(cli, "FROM and TO overlap: one of them contains the objects of "
                                   "the other");
-    buffer_release(&a);
-    buffer_release(&b);
     return status;
+}
+
+static bool sync_deletes(struct cli *cli)
+{
+    return cli_given(cli, "delete") && !cli_given(cli, "dry-run");
 }
 
 /* A trial creates no store: a local store that does not exist yet counts as empty. */
@@ -128,14 +61,12 @@ static enum hf_status open_target(struct cli *cli, struct view url, struct hf_st
     if (cli_given(cli, "dry-run") &&
         hf_store_check_present(url.data, &cli->error) == HF_NOT_FOUND)
         url = VIEW("mem:");
-    if (cli_given(cli, "delete") && !cli_given(cli, "dry-run"))
-        return cli_open_for_deletes(cli, url, /* must_exist */ false, ret_store);
-    return cli_open_url(cli, url, /* coordinates */ false, /* must_exist */ false, ret_store);
+    return store_end_open(cli, url, sync_deletes(cli), /* must_exist */ false, ret_store);
 }
 
 static enum hf_status open_places(struct cli *cli, struct store_ends *ends)
 {
-    struct sync_place from, to;
+    struct store_place from, to;
     enum hf_status status = HF_OK;
     if (cli_given(cli, "store"))
         return cli_invalid(cli, "the stores are the arguments FROM and TO, not --store");
@@ -148,9 +79,10 @@ static enum hf_status open_places(struct cli *cli, struct store_ends *ends)
         return status;
     ends->source = from.prefix;
     ends->target = to.prefix;
-    status = cli_open_url(cli, from.url, /* coordinates */ false, /* must_exist */ true,
-                          &ends->from);
-    if (status == HF_OK && view_equal(from.url, to.url)) /* a mem: store is opened only once */
+    bool same = view_equal(from.url, to.url); /* a mem: store is opened only once */
+    status = store_end_open(cli, from.url, same && sync_deletes(cli), /* must_exist */ true,
+                            &ends->from);
+    if (status == HF_OK && same)
         ends->to = ends->from;
     else if (status == HF_OK)
         status = open_target(cli, to.url, &ends->to);

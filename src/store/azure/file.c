@@ -2,8 +2,9 @@
 /* file.c: puts a file: as one streamed put or, if it is large, as blocks that are sent in parallel
  * and become the object with one conditional request, the block list.
  *
- * A commit of another writer discards our blocks. Ours is then refused and changes nothing. Blocks
- * that are never committed are discarded by Azure after a week. */
+ * A commit of another writer discards our blocks. Ours is then refused and changes nothing. But a
+ * commit that a proxy sends twice is refused in the same way after it was made, so that refusal is
+ * UNSURE. Blocks that are never committed are discarded by Azure after a week. */
 #include "base/base64.h"
 #include "store/azure/inside.h"
 #include "store/probe.h"

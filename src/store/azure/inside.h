@@ -13,15 +13,16 @@
 #define AZURE_MARKER_MAX  (4 * KIB)
 #define AZURE_MARKERS_MAX 32
 
-/* Where a listing can go on: the names of this prefix, grouped by this delimiter, that come after
- * `at` are those that a listing from this marker shows. */
+/* Where a listing can go on: from this marker, Azure shows the names of this prefix, grouped by
+ * this delimiter, that came after `at` when it sent the marker. */
 struct azure_marker {
+    uint64_t id; /* list_call.continuation of the listing's next page */
     char prefix[KEY_BYTES_MAX];
     size_t prefix_size;
     char delimiter; /* 0: none */
     char at[KEY_BYTES_MAX];
     size_t at_size;
-    struct mono_time learned;
+    struct mono_time kept;
     char marker[AZURE_MARKER_MAX + 1];
 };
 
@@ -31,8 +32,9 @@ struct azure_store {
     char account[AZURE_ACCOUNT_MAX + 1];
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
-        struct azure_marker *markers[AZURE_MARKERS_MAX]; /* NULL: not used yet */
-        size_t next;                                     /* the one to replace next */
+        struct azure_marker
+            *markers[AZURE_MARKERS_MAX]; /* NULL: not used yet, nor are the next */
+        uint64_t last_id;
     } shared;
 };
 

@@ -2,9 +2,11 @@
 /* list.c: reads one page of names.
  *
  * Azure lists from the start of a prefix or from a marker of its own, but not from a name that we
- * choose. So the markers that it has sent are remembered for a while, each with the name that it
- * stands behind. A listing that goes on where another page ended uses its marker. A listing from
- * any other name begins at the closest marker before it, or at the start, and skips names. */
+ * choose. So the marker that it has sent with a page is kept for a while, for the next page of the
+ * same listing (list_call.continuation), and for no other: a marker names the key at which the next
+ * page starts, so it hides every key that was put between the two pages, and another listing must
+ * see what was written before it began. A listing from any other name begins at the start of the
+ * prefix, and skips names. */
 #include "store/azure/inside.h"
 #include "store/azure/xml.h"
 #include "store/toolkit.h"
@@ -43,40 +45,59 @@ static bool is_usable(const struct azure_marker *marker, const struct list_call 
                       struct mono_time now)
 {
     struct view prefix = { marker->prefix, marker->prefix_size };
-    return view_equal(prefix, call->prefix) && marker->delimiter == delimiter_of(call) &&
+    return marker->id == call->continuation && view_equal(prefix, call->prefix) &&
+           marker->delimiter == delimiter_of(call) &&
            view_compare(marker_at(marker), call->after) <= 0 &&
-           mono_before(now, mono_add(marker->learned, MARKER_AGE_MAX));
+           mono_before(now, mono_add(marker->kept, MARKER_AGE_MAX));
 }
 
-/* The marker that is closest before call->after, or the start of the listing. */
+/* The marker that was kept for this listing, or the start of the listing. */
 static void find_marker(struct azure_store *azure, const struct list_call *call,
                         struct azure_marker *ret_marker)
 {
     struct mono_time now = env_now(azure->remote.base.env);
     *ret_marker = (struct azure_marker){ .delimiter = delimiter_of(call) };
+    if (call->prefix.size > 0)
+        memcpy(ret_marker->prefix, call->prefix.data, call->prefix.size);
+    ret_marker->prefix_size = call->prefix.size;
+    if (call->continuation == 0)
+        return;
     env_mutex_lock(&azure->shared.mutex);
     for (size_t i = 0; i < AZURE_MARKERS_MAX; i++) {
         const struct azure_marker *marker = azure->shared.markers[i];
-        if (marker && is_usable(marker, call, now) &&
-            view_compare(marker_at(marker), marker_at(ret_marker)) >= 0)
+        if (marker && is_usable(marker, call, now))
             *ret_marker = *marker;
     }
     env_mutex_unlock(&azure->shared.mutex);
-    memcpy(ret_marker->prefix, call->prefix.data, call->prefix.size);
-    ret_marker->prefix_size = call->prefix.size;
 }
 
-/* Without memory the next page only takes longer. */
-static void remember_marker(struct azure_store *azure, const struct azure_marker *marker)
+/* The place of the marker that the listing has used so far; else a free one, or the oldest. */
+static struct azure_marker **find_place_locked(struct azure_store *azure, uint64_t id)
+{
+    struct azure_marker **oldest = &azure->shared.markers[0];
+    for (size_t i = 0; i < AZURE_MARKERS_MAX; i++) {
+        struct azure_marker **place = &azure->shared.markers[i];
+        if (!*place || (*place)->id == id)
+            return place;
+        if (mono_before((*place)->kept, (*oldest)->kept))
+            oldest = place;
+    }
+    return oldest;
+}
+
+/* Keeps the marker for the next page of this listing. Without memory that page only takes
+ * longer. */
+static void keep_marker(struct azure_store *azure, const struct azure_marker *marker,
+                        struct list_call *call)
 {
     env_mutex_lock(&azure->shared.mutex);
-    struct azure_marker **place = &azure->shared.markers[azure->shared.next];
-    azure->shared.next = (azure->shared.next + 1) % AZURE_MARKERS_MAX;
+    struct azure_marker **place = find_place_locked(azure, call->continuation);
     if (!*place)
         *place = malloc(sizeof **place);
     if (*place) {
         **place = *marker;
-        (*place)->learned = env_now(azure->remote.base.env);
+        (*place)->id = call->continuation = ++azure->shared.last_id;
+        (*place)->kept = env_now(azure->remote.base.env);
     }
     env_mutex_unlock(&azure->shared.mutex);
 }
@@ -136,7 +157,7 @@ void azure_list(struct store *store, struct list_call *call)
     struct mono_time deadline = remote_deadline(remote, call->deadline);
     struct view own = { remote->prefix, remote->prefix_size };
     struct remote_page page = { .arena = &call->arena };
-    struct azure_marker marker;
+    struct azure_marker marker, read_from;
     find_marker(azure, call, &marker);
     page.entries = arena_take(&call->arena, LIST_PAGE_MAX * sizeof *page.entries);
     if (!page.entries) {
@@ -148,15 +169,18 @@ void azure_list(struct store *store, struct list_call *call)
         bool skipping = view_compare(marker_at(&marker), call->after) < 0;
         struct view after = skipping ? call->after : marker_at(&marker);
         bool cut;
+        read_from = marker;
         page.max = skipping ? LIST_PAGE_MAX : call->max - call->count;
         if (azure_fetch_page(azure, call, deadline, marker.marker, &page) != HF_OK ||
             remote_page_add(call, &page, own, after, skipping, &cut) != HF_OK)
             return;
         call->more = cut || (page.truncated && call->count == call->max);
         empty = advance_marker(remote, &page, &marker) ? 0 : empty + 1;
-        if (page.truncated)
-            remember_marker(azure, &marker);
-        if (!page.truncated || call->more)
+        if (call->more) {
+            keep_marker(azure, cut ? &read_from : &marker, call);
+            return;
+        }
+        if (!page.truncated)
             return;
     }
     error_set(&call->error, HF_CORRUPT, "the store sends page after page without a name");

@@ -45,8 +45,10 @@ static const struct remote_refusal refusals[] = {
     { "UnsupportedHttpVerb", HF_UNSUPPORTED, NULL },
     /* 400 and 413 */
     { "Md5Mismatch", HF_UNAVAILABLE, "the body was damaged in transit; nothing was stored" },
-    { "InvalidBlockList", HF_UNAVAILABLE,
-      "another write to the object has discarded the parts of this one; nothing was stored" },
+    /* So is a block list answered that was committed, and that a proxy has sent again. */
+    { "InvalidBlockList", HF_UNSURE,
+      "the parts are gone: another write to the object has discarded them, or they were "
+      "stored before" },
     { "RequestBodyTooLarge", HF_INVALID, "the object is too large for one put" },
 };
 

@@ -13,7 +13,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define LEVEL_ENTRIES_MAX (LIST_PAGE_MAX + 2)
@@ -173,16 +176,22 @@ static bool level_add(struct level *level, const struct entry *entry)
     return true;
 }
 
-/* Reads the entries after `after`; NULL: from the start. */
-static enum hf_status read_stream(struct dir_walk *walk, struct level *level, DIR *stream,
-                                  const struct entry *after)
+static bool past_deadline(const struct dir_walk *walk)
 {
-    level->count = 0;
-    level->next = 0;
-    level->cut = false;
+    return !mono_before(env_now(walk->dir->base.env), walk->deadline);
+}
+
+/* Reads a stream from where it is to its end, and keeps the entries after `after`; NULL: all.
+ * *ret_last is the position of the last one in the stream. */
+static enum hf_status read_entries(struct dir_walk *walk, struct level *level, DIR *stream,
+                                   const struct entry *after, long *ret_last)
+{
     struct dirent *found;
+    long position = telldir(stream);
     while ((errno = 0, found = readdir(stream))) {
         struct entry entry;
+        *ret_last = position;
+        position = telldir(stream);
         if (decode_entry(dirfd(stream), found, &entry) &&
             (!after || entry_compare(&entry, after) > 0) &&
             entry_is_wanted(walk, level, &entry) && !level_add(level, &entry))
@@ -190,9 +199,61 @@ static enum hf_status read_stream(struct dir_walk *walk, struct level *level, DI
     }
     if (errno != 0)
         return error_from_errno(&walk->call->error, errno, "read a folder");
+    return HF_OK;
+}
+
+/* Whether a file that is overwritten gets a new position in its directory, behind all others, and
+ * a stream ends at what was the last position when it was opened or last positioned (btrfs since
+ * Linux 6.5). Other file systems keep the position. */
+static bool moves_what_is_overwritten(DIR *stream)
+{
+    struct statfs system;
+    return fstatfs(dirfd(stream), &system) == 0 &&
+           (unsigned long)system.f_type == BTRFS_SUPER_MAGIC;
+}
+
+/* Reads what was behind the last entry by the time that it was read, again and again until the
+ * directory has not changed during such a read, which takes a few microseconds. So an object that
+ * was overwritten before its turn came is found at its new position. What is found at both is in
+ * the level twice, and the walk passes over the second. Before Linux 6.13, two changes within a few
+ * milliseconds may have the same time, and an object that was overwritten during the first read is
+ * missed if it is overwritten once more in such a short read just after another change. */
+static enum hf_status read_on(struct dir_walk *walk, struct level *level, DIR *stream,
+                              const struct entry *after, long last)
+{
+    struct hf_error *error = &walk->call->error;
+    struct stat before, now;
+    bool changed;
+    do {
+        if (fstat(dirfd(stream), &before) != 0)
+            return error_from_errno(error, errno, "read a folder");
+        seekdir(stream, last);
+        if (read_entries(walk, level, stream, after, &last) != HF_OK)
+            return error->status;
+        if (fstat(dirfd(stream), &now) != 0)
+            return error_from_errno(error, errno, "read a folder");
+        changed = now.st_ctim.tv_sec != before.st_ctim.tv_sec ||
+                  now.st_ctim.tv_nsec != before.st_ctim.tv_nsec;
+        if (changed && past_deadline(walk))
+            return error_set(error, HF_UNAVAILABLE, "the listing took too long");
+    } while (changed);
+    return HF_OK;
+}
+
+/* Reads the entries after `after`; NULL: from the start. */
+static enum hf_status read_stream(struct dir_walk *walk, struct level *level, DIR *stream,
+                                  const struct entry *after)
+{
+    long last = 0;
+    level->count = 0;
+    level->next = 0;
+    level->cut = false;
+    enum hf_status status = read_entries(walk, level, stream, after, &last);
+    if (status == HF_OK && moves_what_is_overwritten(stream))
+        status = read_on(walk, level, stream, after, last);
     if (level->count > 1)
         qsort(level->entries, level->count, sizeof *level->entries, entry_compare);
-    return HF_OK;
+    return status;
 }
 
 /* A directory that has since been removed, or replaced by a link, counts as empty. */
@@ -209,11 +270,6 @@ static enum hf_status open_level_stream(struct dir_walk *walk, const struct leve
     if (fd >= 0)
         close(fd);
     return error_from_errno(&walk->call->error, failed, "open a folder");
-}
-
-static bool past_deadline(const struct dir_walk *walk)
-{
-    return !mono_before(env_now(walk->dir->base.env), walk->deadline);
 }
 
 /* Reads the directory under DIR_LOCK_MOVE. If a file were moved aside during the read, the listing

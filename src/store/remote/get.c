@@ -12,8 +12,9 @@
 struct reading {
     struct remote_store *remote;
     struct get_call *call;
-    int fd;           /* -1: into call->body */
-    size_t body_size; /* size of call->body at the start */
+    int fd;             /* -1: into call->body */
+    size_t body_size;   /* size of call->body at the start */
+    uint64_t file_size; /* of the file at the start */
     uint64_t arrived;
     struct mono_time moved; /* when bytes last arrived, or the start */
     bool begun;             /* the headers of the reply have been checked */
@@ -125,6 +126,19 @@ static uint64_t bytes_wanted(const struct get_call *call, uint64_t size)
     return call->length > 0 && call->length < behind ? call->length : behind;
 }
 
+/* Starts again: the object may be shorter now, so nothing of what has arrived may stay. False if
+ * the file cannot be restored. */
+static bool restart_reading(struct reading *reading)
+{
+    struct hf_error error;
+    bool written = reading->arrived > 0;
+    reading->arrived = 0;
+    if (reading->fd >= 0)
+        return !written || file_set_size(reading->fd, reading->file_size, &error) == HF_OK;
+    reading->call->body->size = reading->body_size;
+    return true;
+}
+
 static bool resume_reading(void *argument, struct remote_request *request)
 {
     struct reading *reading = argument;
@@ -133,11 +147,10 @@ static bool resume_reading(void *argument, struct remote_request *request)
     struct span idle = mono_since(env_now(reading->remote->base.env), reading->moved);
     if (idle.us >= reading->remote->time_out.us)
         return false;
-    if (reading->fd < 0)
-        call->body->size = reading->body_size;
-    /* If the connection broke after the last byte, nothing is left to request: start again. */
-    if (reading->fd < 0 || reading->arrived >= bytes_wanted(call, call->info.size))
-        reading->arrived = 0;
+    /* If the connection broke after the last byte, nothing is left to request. */
+    bool restarts = reading->fd < 0 || reading->arrived >= bytes_wanted(call, call->info.size);
+    if (restarts && !restart_reading(reading))
+        return false;
     set_next_range(reading, request);
     if (reading->arrived == 0)
         return true;
@@ -174,7 +187,7 @@ static enum hf_status request_object(struct remote_store *remote, struct reading
     call->stamp = remote_stamp(&reply);
     if (reply.status == 200 || reply.status == 206) {
         env_mutex_lock(&remote->shared.mutex);
-        remote->shared.versioned = reply.has_version;
+        remote->shared.read_version = reply.has_version;
         env_mutex_unlock(&remote->shared.mutex);
     }
     if (status == HF_OK)
@@ -256,5 +269,7 @@ void remote_get_file(struct store *store, struct get_call *call, int fd,
                      const struct progress *progress)
 {
     struct reading reading = { .call = call, .fd = fd };
+    struct hf_error unsized; /* then it is no regular file, and cannot be restored */
+    (void)file_size(fd, &reading.file_size, &unsized);
     stream_object(remote_of(store), &reading, progress);
 }

@@ -11,6 +11,7 @@
 #include "store/stream.h"
 
 #include <curl/curl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,8 @@ static void free_file_names(struct http_pool *pool)
     free(pool->socket_path);
 }
 
+static enum hf_status check_curl_options(const struct http_pool *pool, struct hf_error *error);
+
 enum hf_status http_pool_open(struct env *env, const struct http_options *options,
                               struct http_pool **ret_pool, struct hf_error *error)
 {
@@ -104,6 +107,10 @@ enum hf_status http_pool_open(struct env *env, const struct http_options *option
     pool->env = env;
     env_mutex_init(env, &pool->shared.mutex);
     env_cond_init(env, &pool->shared.freed);
+    if (check_curl_options(pool, error) != HF_OK) {
+        http_pool_close(pool);
+        return error->status;
+    }
     *ret_pool = pool;
     return HF_OK;
 }
@@ -402,9 +409,10 @@ static void store_header(struct http_reply *reply, struct view name, struct view
         reply->has_date = http_read_date(value, &reply->date);
     else if (name_is(name, "age"))
         reply->has_age = true;
-    else if (name_is(name, "x-amz-version-id") || name_is(name, "x-ms-version-id"))
+    else if (name_is(name, "x-amz-version-id") || name_is(name, "x-ms-version-id")) {
         reply->has_version = true;
-    else if (name_is(name, "last-modified"))
+        reply->null_version = name_is(value, "null");
+    } else if (name_is(name, "last-modified"))
         http_read_date(value, &reply->modified);
     else if (name_is(name, "content-length"))
         read_length(reply, value);
@@ -428,7 +436,8 @@ static void clear_headers(struct http_reply *reply)
 {
     reply->etag.size = reply->content_tag.size = 0;
     reply->has_date = reply->has_age = reply->has_length = reply->has_range = false;
-    reply->chunked = reply->whole_headers = reply->has_version = reply->past_end = false;
+    reply->chunked = reply->whole_headers = reply->past_end = false;
+    reply->has_version = reply->null_version = false;
     reply->length = reply->range_start = reply->range_total = 0;
     reply->key_version = reply->token = 0;
     reply->modified = (struct wall_time){ 0 };
@@ -465,67 +474,82 @@ static size_t on_header(char *from, size_t size, size_t count, void *argument)
 
 /* ---- One request --------------------------------------------------------------------- */
 
-static void set_common(CURL *handle, const struct http_pool *pool)
+/* A handle that is being prepared for a request. An option that libcurl refuses, because it does
+ * not know it or memory runs out, may be one that a rule depends on. So the request is not sent. */
+struct setup {
+    CURL *handle;
+    CURLcode code; /* of the first option that was refused */
+};
+
+#define SET(setup, option, value)                                          \
+    do {                                                                   \
+        CURLcode code_ = curl_easy_setopt((setup)->handle, option, value); \
+        (setup)->code = (setup)->code == CURLE_OK ? code_ : (setup)->code; \
+    } while (0)
+
+static void set_common(struct setup *setup, const struct http_pool *pool)
 {
-    curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(handle, CURLOPT_TCP_NODELAY, 1L);
-    curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(handle, CURLOPT_MAXAGE_CONN, IDLE_SECONDS_MAX);
-    curl_easy_setopt(handle, CURLOPT_MAXCONNECTS, 2L);
-    curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(setup, CURLOPT_NOSIGNAL, 1L);
+    SET(setup, CURLOPT_TCP_NODELAY, 1L);
+    SET(setup, CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(setup, CURLOPT_MAXAGE_CONN, IDLE_SECONDS_MAX);
+    SET(setup, CURLOPT_MAXCONNECTS, 2L);
+    SET(setup, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    /* Since 7.85. An older libcurl is given no other URLs either. */
+    (void)curl_easy_setopt(setup->handle, CURLOPT_PROTOCOLS_STR, "http,https");
     /* A redirect would send a request that is signed for this host to another host. */
-    curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* not part of the reply */
+    SET(setup, CURLOPT_FOLLOWLOCATION, 0L);
+    SET(setup, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* not part of the reply */
     /* The path must be sent exactly as it was signed. */
-    curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(handle, CURLOPT_USERAGENT, "holdfast/" HOLDFAST_VERSION);
-    curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 128L * 1024);
-    curl_easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, 128L * 1024);
+    SET(setup, CURLOPT_PATH_AS_IS, 1L);
+    SET(setup, CURLOPT_USERAGENT, "holdfast/" HOLDFAST_VERSION);
+    SET(setup, CURLOPT_BUFFERSIZE, 128L * 1024);
+    SET(setup, CURLOPT_UPLOAD_BUFFERSIZE, 128L * 1024);
     if (pool->options.no_proxy)
-        curl_easy_setopt(handle, CURLOPT_NOPROXY, "*");
+        SET(setup, CURLOPT_NOPROXY, "*");
     if (pool->options.ca_file)
-        curl_easy_setopt(handle, CURLOPT_CAINFO, pool->options.ca_file);
+        SET(setup, CURLOPT_CAINFO, pool->options.ca_file);
     if (pool->options.certificate_file) {
-        curl_easy_setopt(handle, CURLOPT_SSLCERT, pool->options.certificate_file);
-        curl_easy_setopt(handle, CURLOPT_SSLKEY, pool->options.key_file);
+        SET(setup, CURLOPT_SSLCERT, pool->options.certificate_file);
+        SET(setup, CURLOPT_SSLKEY, pool->options.key_file);
     }
     if (pool->options.socket_path)
-        curl_easy_setopt(handle, CURLOPT_UNIX_SOCKET_PATH, pool->options.socket_path);
+        SET(setup, CURLOPT_UNIX_SOCKET_PATH, pool->options.socket_path);
 }
 
-static void set_callbacks(CURL *handle, struct transfer *transfer)
+static void set_callbacks(struct setup *setup, struct transfer *transfer)
 {
-    curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, on_begin);
-    curl_easy_setopt(handle, CURLOPT_PREREQDATA, transfer);
-    curl_easy_setopt(handle, CURLOPT_SEEKFUNCTION, on_seek);
-    curl_easy_setopt(handle, CURLOPT_SEEKDATA, transfer);
-    curl_easy_setopt(handle, CURLOPT_READFUNCTION, on_read);
-    curl_easy_setopt(handle, CURLOPT_READDATA, transfer);
-    curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_write);
-    curl_easy_setopt(handle, CURLOPT_WRITEDATA, transfer);
-    curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(handle, CURLOPT_HEADERDATA, transfer->reply);
+    SET(setup, CURLOPT_PREREQFUNCTION, on_begin);
+    SET(setup, CURLOPT_PREREQDATA, transfer);
+    SET(setup, CURLOPT_SEEKFUNCTION, on_seek);
+    SET(setup, CURLOPT_SEEKDATA, transfer);
+    SET(setup, CURLOPT_READFUNCTION, on_read);
+    SET(setup, CURLOPT_READDATA, transfer);
+    SET(setup, CURLOPT_WRITEFUNCTION, on_write);
+    SET(setup, CURLOPT_WRITEDATA, transfer);
+    SET(setup, CURLOPT_HEADERFUNCTION, on_header);
+    SET(setup, CURLOPT_HEADERDATA, transfer->reply);
     if (transfer->request->progress) {
-        curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_wait);
-        curl_easy_setopt(handle, CURLOPT_XFERINFODATA, transfer);
-        curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+        SET(setup, CURLOPT_XFERINFOFUNCTION, on_wait);
+        SET(setup, CURLOPT_XFERINFODATA, transfer);
+        SET(setup, CURLOPT_NOPROGRESS, 0L);
     }
 }
 
-static void set_time_outs(CURL *handle, const struct http_pool *pool,
+static void set_time_outs(struct setup *setup, const struct http_pool *pool,
                           const struct http_request *request, struct span left)
 {
-    long total_ms = left.us / 1000 > 0 ? (long)(left.us / 1000) : 1;
+    int64_t left_ms = left.us / 1000 > 0 ? left.us / 1000 : 1;
+    long total_ms = left_ms < INT_MAX ? (long)left_ms : INT_MAX;
     struct span connect = span_smaller(left, pool->options.connect_time_out);
-    curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, total_ms);
-    curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
-                     connect.us / 1000 > 0 ? (long)(connect.us / 1000) : 1L);
+    SET(setup, CURLOPT_TIMEOUT_MS, total_ms);
+    SET(setup, CURLOPT_CONNECTTIMEOUT_MS,
+        connect.us / 1000 > 0 ? (long)(connect.us / 1000) : 1L);
     if (request->stall.us <= 0)
         return;
     long seconds = (long)((request->stall.us + 999999) / 1000000);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, STALL_BYTES_A_SECOND);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, seconds);
+    SET(setup, CURLOPT_LOW_SPEED_LIMIT, STALL_BYTES_A_SECOND);
+    SET(setup, CURLOPT_LOW_SPEED_TIME, seconds);
 }
 
 /* The nodes are in the caller's array and point to the caller's strings; libcurl only reads
@@ -544,14 +568,28 @@ static struct curl_slist *link_headers(const struct http_request *request,
     return nodes;
 }
 
-static void set_method(CURL *handle, const struct http_request *request)
+static void set_method(struct setup *setup, const struct http_request *request)
 {
-    curl_easy_setopt(handle, CURLOPT_URL, request->url);
+    SET(setup, CURLOPT_URL, request->url);
     if (request->source) {
-        curl_easy_setopt(handle, CURLOPT_UPLOAD, 1L);
-        curl_easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->source->size);
+        SET(setup, CURLOPT_UPLOAD, 1L);
+        SET(setup, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->source->size);
     }
-    curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
+    SET(setup, CURLOPT_CUSTOMREQUEST, request->method);
+}
+
+/* Why there was no reply. If the URL of a proxy cannot be parsed, libcurl's message contains all of
+ * it, and the host that it finds there may be a part of the password. */
+static const char *explain_no_reply(CURLcode code, const char *detail)
+{
+    if (code == CURLE_OK)
+        return "the reply ended within its headers";
+    if (code == CURLE_ABORTED_BY_CALLBACK || code == CURLE_SEND_FAIL_REWIND)
+        return "the connection was closed before a reply arrived";
+    if (code == CURLE_COULDNT_RESOLVE_PROXY ||
+        view_starts_with(view_of(detail), VIEW("Unsupported proxy")))
+        return "the proxy in the environment has an unknown host, or its URL is not valid";
+    return detail[0] ? detail : curl_easy_strerror(code);
 }
 
 static void set_outcome(struct transfer *transfer, CURLcode code, const char *detail)
@@ -574,12 +612,30 @@ static void set_outcome(struct transfer *transfer, CURLcode code, const char *de
     }
     reply->outcome = may_have_left(transfer) ? HTTP_NO_ANSWER : HTTP_NOT_SENT;
     reply->bad_certificate = code == CURLE_PEER_FAILED_VERIFICATION;
-    bool again = code == CURLE_ABORTED_BY_CALLBACK || code == CURLE_SEND_FAIL_REWIND;
-    const char *why = code == CURLE_OK ? "the reply ended within its headers"
-                      : detail[0]      ? detail
-                                       : curl_easy_strerror(code);
     error_set(&reply->error, reply->outcome == HTTP_NO_ANSWER ? HF_UNSURE : HF_UNAVAILABLE,
-              "%s", again ? "the connection was closed before a reply arrived" : why);
+              "%s", explain_no_reply(code, detail));
+}
+
+/* Before 7.80, libcurl does not tell when it begins to send a request. Then every lost reply to a
+ * write would be reported as if nothing had been sent. */
+static enum hf_status check_curl_options(const struct http_pool *pool, struct hf_error *error)
+{
+    const struct http_request request = { .method = "GET" };
+    struct transfer transfer = { .request = &request };
+    struct setup setup = { curl_easy_init(), CURLE_OK };
+    if (!setup.handle)
+        return error_no_memory(error);
+    set_common(&setup, pool);
+    set_callbacks(&setup, &transfer);
+    curl_easy_cleanup(setup.handle);
+    if (setup.code == CURLE_OUT_OF_MEMORY)
+        return error_no_memory(error);
+    if (setup.code != CURLE_OK)
+        return error_set(error, HF_UNSUPPORTED,
+                         "libcurl is too old or was built without what is needed (%s); install "
+                         "version 7.80 or later",
+                         curl_easy_strerror(setup.code));
+    return HF_OK;
 }
 
 void http_reply_release(struct http_reply *reply)
@@ -599,17 +655,21 @@ void http_perform(struct http_pool *pool, const struct http_request *request, si
     struct transfer transfer = { .request = request, .reply = reply, .body_max = body_max };
     struct curl_slist nodes[HTTP_HEADERS_MAX + 1];
     char detail[CURL_ERROR_SIZE] = "";
-    set_common(handle, pool);
-    set_callbacks(handle, &transfer);
-    set_method(handle, request);
-    curl_easy_setopt(handle, CURLOPT_HTTPHEADER, link_headers(request, nodes));
-    curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, detail);
+    struct setup setup = { handle, CURLE_OK };
+    set_common(&setup, pool);
+    set_callbacks(&setup, &transfer);
+    set_method(&setup, request);
+    SET(&setup, CURLOPT_HTTPHEADER, link_headers(request, nodes));
+    SET(&setup, CURLOPT_ERRORBUFFER, detail);
     reply->sent = env_now(pool->env);
     struct span left = mono_since(request->deadline, reply->sent);
+    set_time_outs(&setup, pool, request, left);
     if (left.us <= 0) {
         error_set(&reply->error, HF_UNAVAILABLE, "no time was left to send the request");
+    } else if (setup.code != CURLE_OK) {
+        error_set(&reply->error, HF_UNAVAILABLE, "cannot prepare the request: %s",
+                  curl_easy_strerror(setup.code));
     } else {
-        set_time_outs(handle, pool, request, left);
         CURLcode code = curl_easy_perform(handle);
         reply->received = env_now(pool->env);
         set_outcome(&transfer, code, detail);

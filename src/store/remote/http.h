@@ -95,6 +95,7 @@ struct http_reply {
     bool has_age;
     bool
         has_version; /* x-amz-version-id, x-ms-version-id: the bucket has, or had, versioning */
+    bool null_version; /* it is "null", which is none of its own */
     struct wall_time date;
     struct wall_time modified;
     bool whole_headers; /* all headers arrived, up to the empty line */

@@ -41,8 +41,10 @@ struct remote_store {
     size_t prefix_size;
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
-        bool versioned;         /* the last object read had a version */
-        void *spare_secret;     /* for remote_take_secret; or NULL */
+        bool read_version;      /* the last object read had a version */
+        bool makes_versions; /* each write makes a version: one has, or the settings say so */
+        bool unversioned;    /* the caller relies on a verdict on a bucket without versions */
+        void *spare_secret;  /* for remote_take_secret; or NULL */
         /* the time to sign with (skew.c) */
         bool time_known;
         bool dates_refused;     /* the store refused its own time */
@@ -166,7 +168,11 @@ struct mono_time remote_stream_deadline(struct remote_store *remote, struct mono
  * are writes that were refused because of their rate (dialect.limits_writes). A request that was
  * refused because of the time in its signature had no effect, so it is signed and sent once more,
  * even if it is a write. `again`, if not NULL, is called before each retry and may
- * prevent it. The caller releases the reply, which belongs to the last attempt. */
+ * prevent it. The caller releases the reply, which belongs to the last attempt.
+ *
+ * If a write has made a version, and the caller relies on a verdict on a bucket without versions,
+ * the store may have ignored the condition: that write is UNSURE, and every later request is
+ * UNSUPPORTED and not sent. */
 enum hf_status remote_send(struct remote_store *remote, const struct remote_request *request,
                            bool (*again)(void *argument, struct remote_request *request),
                            void *argument, struct http_reply *reply, struct hf_error *error);

@@ -186,12 +186,42 @@ static bool pause_before(struct remote_store *remote, int tries, struct mono_tim
     return true;
 }
 
+/* Whether the caller relies on a verdict that no longer counts. */
+static bool is_outdated(struct remote_store *remote)
+{
+    env_mutex_lock(&remote->shared.mutex);
+    bool outdated = remote->shared.unversioned && remote->shared.makes_versions;
+    env_mutex_unlock(&remote->shared.mutex);
+    return outdated;
+}
+
+/* Only writes show what the bucket does now: an object that is read may be older than a change of
+ * its settings. While versions are suspended, a write makes none, or "null". */
+static void note_version(struct remote_store *remote, const struct remote_request *request,
+                         const struct http_reply *reply, struct hf_error *error)
+{
+    if (!request->writes || !reply->has_version || reply->null_version)
+        return;
+    env_mutex_lock(&remote->shared.mutex);
+    remote->shared.makes_versions = true;
+    env_mutex_unlock(&remote->shared.mutex);
+    if (request->condition != CONDITION_ALWAYS && error->status == HF_OK && is_outdated(remote))
+        error_set(error, HF_UNSURE,
+                  "the bucket keeps versions now, so the store may have ignored the condition");
+}
+
 enum hf_status remote_send(struct remote_store *remote, const struct remote_request *request,
                            bool (*again)(void *argument, struct remote_request *request),
                            void *argument, struct http_reply *reply, struct hf_error *error)
 {
     struct remote_request attempt = *request;
     int tries = 0;
+    if (is_outdated(remote)) {
+        *reply = (struct http_reply){ .outcome = HTTP_NOT_SENT };
+        return error_set(error, HF_UNSUPPORTED,
+                         "the bucket keeps versions now, and the store was probed when it did "
+                         "not; run 'holdfast store probe', then start again");
+    }
     for (;; tries++) {
         struct remote_advice advice;
         send_once(remote, &attempt, reply);
@@ -216,6 +246,7 @@ enum hf_status remote_send(struct remote_store *remote, const struct remote_requ
     }
     if (tries > 0 && retry_is_answered(error->status))
         retry_budget_refund(&remote->base.budget);
+    note_version(remote, request, reply, error);
     return error->status;
 }
 

@@ -125,5 +125,6 @@ void s3_inspect_parts(struct s3_store *s3, struct probe_report *report);
 void s3_inspect(struct store *store, struct probe_report *report);
 bool s3_identify(struct store *store, struct buffer *text);
 void s3_learn(struct store *store, const struct store_traits *traits);
+bool s3_rely(struct store *store, struct view identity);
 
 #endif

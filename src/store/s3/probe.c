@@ -32,17 +32,52 @@ void s3_learn(struct store *store, const struct store_traits *traits)
     env_mutex_unlock(&s3->shared.mutex);
 }
 
-/* The address of the bucket and, as far as the last get has shown, whether it keeps versions. On
- * some stores, versioning determines whether conditions are honoured. */
+#define VERSIONED " versioned"
+
+/* The address of the bucket and, as far as replies have shown, whether it keeps versions. On some
+ * stores, versioning determines whether conditions are honoured. */
 bool s3_identify(struct store *store, struct buffer *text)
 {
     struct s3_store *s3 = s3_of(store);
     env_mutex_lock(&s3->remote.shared.mutex);
-    bool versioned = s3->remote.shared.versioned;
+    bool versioned = s3->remote.shared.read_version || s3->remote.shared.makes_versions;
     env_mutex_unlock(&s3->remote.shared.mutex);
     buffer_print(text, "%s %s%s%s", store->ops->name, s3->remote.origin, s3->remote.root,
-                 versioned ? " versioned" : "");
+                 versioned ? VERSIONED : "");
     return true;
+}
+
+/* The document with the verdict may be older than the versions of the bucket, and then it has none.
+ * So the bucket is asked. If that is not permitted, only later writes show it. */
+static void ask_for_versions(struct s3_store *s3)
+{
+    struct remote_request request = {
+        .method = "GET", .deadline = remote_deadline(&s3->remote, (struct mono_time){ 0 })
+    };
+    struct http_reply reply;
+    struct hf_error error;
+    bool enabled = false;
+    remote_add_parameter(&request, "versioning", VIEW(""));
+    if (remote_send(&s3->remote, &request, /* again */ NULL, NULL, &reply, &error) == HF_OK)
+        xml_says(buffer_view(&reply.body), "VersioningConfiguration", "Status", "Enabled",
+                 &enabled, &error);
+    http_reply_release(&reply);
+    env_mutex_lock(&s3->remote.shared.mutex);
+    s3->remote.shared.makes_versions = s3->remote.shared.makes_versions || enabled;
+    env_mutex_unlock(&s3->remote.shared.mutex);
+}
+
+bool s3_rely(struct store *store, struct view identity)
+{
+    struct s3_store *s3 = s3_of(store);
+    bool versioned = view_ends_with(identity, VIEW(VERSIONED));
+    if (!versioned && !s3_is_directory(s3))
+        ask_for_versions(s3);
+    env_mutex_lock(&s3->remote.shared.mutex);
+    bool same = versioned || !s3->remote.shared.makes_versions;
+    s3->remote.shared.unversioned = same && !versioned;
+    env_mutex_unlock(&s3->remote.shared.mutex);
+    return same;
 }
 
 /* Writes the scratch object, with this If-Match value unless it is empty. */

@@ -114,6 +114,7 @@ static const struct store_ops s3_ops = {
     .inspect = s3_inspect,
     .identify = s3_identify,
     .learn = s3_learn,
+    .rely = s3_rely,
     .close = s3_close,
 };
 

@@ -10,10 +10,13 @@
 #include "store/remote/secret.h"
 #include "store/s3/sources.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define CACHE_BYTES_MAX (64 * KIB)
+#define SAVED_BYTES_MAX (2 * CACHE_BYTES_MAX)
 #define SECONDS_MAX     (400 * 86400) /* a token that lasts longer is taken to last this long */
 
 /* A token is refreshed this long before it ends. */
@@ -132,19 +135,34 @@ static bool write_login(const struct login *login, struct buffer *to)
     return json_end(&reader) && buffer_append(to, VIEW("}\n"));
 }
 
-/* If this fails, the token is good all the same; only others do not find it. */
-static void save_login(struct s3_provider *provider, const struct login *login)
+/* Creates the file that will replace the cached one, and reserves room for the login in it. A
+ * refresh uses up a token that is good once, so it is certain before that its result can be saved.
+ * Every failure is UNAVAILABLE, because it is not the fault of the login. */
+static enum hf_status create_login_file(struct s3_provider *provider, const struct login *login,
+                                        struct new_file *file, struct hf_error *error)
 {
-    struct buffer text = BUFFER_INIT(2 * CACHE_BYTES_MAX);
-    struct new_file file = NEW_FILE_NONE;
+    enum hf_status status =
+        new_file_create_private(file, provider->cache.env, login->path, error);
+    int failed = status == HF_OK ? posix_fallocate(file->fd, 0, SAVED_BYTES_MAX) : 0;
+    if (failed && failed != EOPNOTSUPP) /* not every file system can reserve room */
+        status = error_from_errno(error, failed, "reserve room");
+    if (status != HF_OK) {
+        error_prefix(error, "its file in ~/.aws/sso/cache cannot be written");
+        status = error->status = HF_UNAVAILABLE;
+    }
+    return status;
+}
+
+/* If this fails although there was room, this search has its token, but later ones find only the
+ * old login, whose refresh token is used up. */
+static void save_login(const struct login *login, struct new_file *file)
+{
+    struct buffer text = BUFFER_INIT(SAVED_BYTES_MAX);
     struct hf_error error;
-    if (buffer_reserve(&text, 2 * CACHE_BYTES_MAX - 1) && write_login(login, &text) &&
-        new_file_create(&file, provider->cache.env, login->path, (struct file_watch){ 0 },
-                        &error) == HF_OK &&
-        fchmod(file.fd, 0600) == 0 &&
-        file_write_at(file.fd, buffer_view(&text), 0, &error) == HF_OK)
-        new_file_keep(&file, &error);
-    new_file_release(&file);
+    if (buffer_reserve(&text, SAVED_BYTES_MAX - 1) && write_login(login, &text) &&
+        file_write_at(file->fd, buffer_view(&text), 0, &error) == HF_OK &&
+        file_set_size(file->fd, text.size, &error) == HF_OK && fsync(file->fd) == 0)
+        new_file_keep(file, &error);
     secret_buffer_release(&text);
 }
 
@@ -182,7 +200,7 @@ static bool set_expiry(struct s3_provider *provider, struct login *login)
            buffer_append_byte(&login->expires, 'Z');
 }
 
-static enum hf_status refresh_login(struct s3_provider *provider, const struct s3_sso *sso,
+static enum hf_status request_login(struct s3_provider *provider, const struct s3_sso *sso,
                                     struct login *login, struct hf_error *error)
 {
     static const char *const lines[] = { "Content-Type: application/json" };
@@ -204,11 +222,20 @@ static enum hf_status refresh_login(struct s3_provider *provider, const struct s
             error_set(error, HF_INVALID, "the answer to the refresh cannot be read");
         else if (!set_expiry(provider, login))
             error_no_memory(error);
-        else
-            save_login(provider, login);
     }
     secret_buffer_release(&body);
     secret_buffer_release(&answer);
+    return error->status;
+}
+
+static enum hf_status refresh_login(struct s3_provider *provider, const struct s3_sso *sso,
+                                    struct login *login, struct hf_error *error)
+{
+    struct new_file file;
+    if (create_login_file(provider, login, &file, error) == HF_OK &&
+        request_login(provider, sso, login, error) == HF_OK)
+        save_login(login, &file);
+    new_file_release(&file);
     return error->status;
 }
 

@@ -21,6 +21,10 @@
 #define PAGES_MAX       100000
 #define EMPTY_PAGES_MAX 64
 
+/* A call without a deadline may take as long as so many requests: how many a folder needs depends
+ * on its size. */
+#define LISTING_TIMEOUTS 20
+
 /* Names are kept for this long. */
 #define NAMES_AGE_MAX SPAN_S(60)
 
@@ -108,12 +112,21 @@ static struct view whole_folder(struct view prefix)
     return prefix;
 }
 
+static struct mono_time listing_deadline(const struct s3_store *s3,
+                                         const struct list_call *call)
+{
+    struct span longest = SPAN_US(LISTING_TIMEOUTS * s3->remote.time_out.us);
+    return call->deadline.us != 0 ? call->deadline
+                                  : mono_add(env_now(s3->remote.base.env), longest);
+}
+
 static enum hf_status fetch_any(struct s3_store *s3, struct list_call *call, bool group,
-                                struct remote_page *page)
+                                struct mono_time end, struct remote_page *page)
 {
     char space[REMOTE_KEY_SPACE], token[TOKEN_SIZE];
+    struct mono_time deadline = remote_deadline(&s3->remote, call->deadline);
     struct remote_request request = { .method = "GET",
-                                      .deadline = remote_deadline(&s3->remote, call->deadline),
+                                      .deadline = mono_earlier(deadline, end),
                                       .body_max = PAGE_BYTES_MAX };
     struct view prefix;
     if (remote_key_prefix(&s3->remote, call->prefix, space, &prefix, &call->error) != HF_OK)
@@ -171,6 +184,7 @@ static enum hf_status read_folder(struct s3_store *s3, struct list_call *call,
     page.entries = malloc(page.max * sizeof *page.entries);
     if (!page.entries)
         return error_no_memory(&call->error);
+    struct mono_time end = listing_deadline(s3, call);
     names->taken = env_now(s3->remote.base.env);
     page.truncated = true;
     for (int pages = 0, empty = 0; page.truncated && call->error.status == HF_OK; pages++) {
@@ -179,7 +193,7 @@ static enum hf_status read_folder(struct s3_store *s3, struct list_call *call,
         if (pages == PAGES_MAX || empty == EMPTY_PAGES_MAX)
             error_set(&call->error, HF_CORRUPT, "the store sends page after page%s",
                       empty == EMPTY_PAGES_MAX ? " without a name" : "");
-        else if (fetch_any(s3, call, group, &page) == HF_OK)
+        else if (fetch_any(s3, call, group, end, &page) == HF_OK)
             add_page(s3, call, &page, names);
         empty = page.count > 0 ? 0 : empty + 1;
         arena_release(&arena);

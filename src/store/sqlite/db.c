@@ -65,6 +65,8 @@ static const char *const statement_texts[SQL_COUNT] = {
     [SQL_SWAP] = "UPDATE objects SET etag = ?2, modified = ?3, size = ?4, body = ?6"
                  " WHERE key = ?1 AND etag = ?5 AND file IS NULL",
     [SQL_DELETE] = "DELETE FROM objects WHERE id = ?1",
+    /* SQLite writes no page for an UPDATE that changes nothing. */
+    [SQL_REWRITE] = "PRAGMA application_id = " TEXT_OF(APPLICATION_ID),
 };
 
 /* ---- Result codes -------------------------------------------------------------------- */

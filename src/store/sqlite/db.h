@@ -43,6 +43,7 @@ enum sqlite_statement {
     SQL_UPDATE,
     SQL_SWAP, /* key, ETag: updates a row without a file if it still has that ETag */
     SQL_DELETE,
+    SQL_REWRITE, /* writes a page as it is */
     SQL_COUNT
 };
 

@@ -189,24 +189,42 @@ static bool is_large_entry(const struct large_folder *folder, const struct diren
            memcmp(entry->d_name, folder->store_id, 16) == 0;
 }
 
-static void sweep_one(const struct large_folder *folder, const char *name,
-                      bool (*is_named)(void *argument, const char *name), void *argument)
+/* Locks the file if it seems to be an orphan. */
+static bool lock_orphan(const struct large_folder *folder, const char *name,
+                        const struct large_rows *rows, struct large_file *ret_file)
 {
     /* Most files have a row. They need not be opened and locked. */
-    if (is_named(argument, name))
-        return;
+    if (rows->is_named(rows->argument, name))
+        return false;
     int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return;
-    /* Check again under the lock: the row may have been committed since the first check. */
-    if (lock_is_held(fd) && !is_named(argument, name))
-        large_name_remove(folder, name);
-    close(fd);
+        return false;
+    if (!lock_is_held(fd)) {
+        close(fd);
+        return false;
+    }
+    ret_file->fd = fd;
+    memcpy(ret_file->name, name, LARGE_NAME_SIZE);
+    return true;
 }
 
-void large_folder_sweep(const struct large_folder *folder,
-                        bool (*is_named)(void *argument, const char *name), void *argument)
+/* Looks for each row again: it may have been committed before the file was locked. All files are
+ * locked before what cannot be seen is discarded, because a writer may die until then. */
+static void drop_orphans(const struct large_folder *folder, struct large_file *orphans,
+                         size_t count, const struct large_rows *rows)
 {
+    bool discarded = count > 0 && rows->discard_unseen(rows->argument);
+    for (size_t i = 0; i < count; i++)
+        if (discarded && !rows->is_named(rows->argument, orphans[i].name))
+            large_file_drop(folder, &orphans[i]);
+        else
+            large_file_keep(&orphans[i]);
+}
+
+void large_folder_sweep(const struct large_folder *folder, const struct large_rows *rows)
+{
+    struct large_file orphans[SWEEP_MAX];
+    size_t orphan_count = 0;
     int copy = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *walk = copy < 0 ? NULL : fdopendir(copy);
     if (!walk) {
@@ -224,9 +242,11 @@ void large_folder_sweep(const struct large_folder *folder,
     while (seen < count && (entry = readdir(walk))) {
         if (!is_large_entry(folder, entry))
             continue;
-        if ((seen + count - start) % count < SWEEP_MAX)
-            sweep_one(folder, entry->d_name, is_named, argument);
+        if ((seen + count - start) % count < SWEEP_MAX &&
+            lock_orphan(folder, entry->d_name, rows, &orphans[orphan_count]))
+            orphan_count++;
         seen++;
     }
     closedir(walk);
+    drop_orphans(folder, orphans, orphan_count, rows);
 }

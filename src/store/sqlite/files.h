@@ -9,11 +9,14 @@
  * file holds a lock on it until the outcome of its commit is known.
  *
  *   writer: create, lock, check that the name is still there, write, sync, commit the row, unlock
- *   sweep:  lock, look for a row; if there is none, remove; unlock
+ *   sweep:  lock, discard what cannot be seen, look for a row; if there is none, remove; unlock
  *
  * If the sweep gets the lock before the writer, the writer finds its file locked or without a
  * name, and creates another one. If the sweep gets the lock after the writer, the row has been
- * committed already, or never will be. */
+ * committed, or was not and never will be, or is part of a commit that the writer has written to
+ * the log but nobody can see: the writer died, or could not sync the log. Such a commit becomes
+ * visible if the log is read from the start before another commit has overwritten it. So the sweep
+ * makes a commit of its own after it has locked the files, and looks for their rows after that. */
 #ifndef STORE_SQLITE_FILES_H
 #define STORE_SQLITE_FILES_H
 
@@ -68,13 +71,22 @@ void large_name_remove(const struct large_folder *folder, const char *name);
 
 bool large_name_is_good(struct view name);
 
+/* The rows of the database, as the sweep uses them. */
+struct large_rows {
+    /* Whether a row names the file now; true if this cannot be determined. */
+    bool (*is_named)(void *argument, const char *name);
+    /* After true, everything that is_named sees is durable, and no commit that was written before
+     * this call and could not be seen will ever be seen. */
+    bool (*discard_unseen)(void *argument);
+    void *argument;
+};
+
 /* Removes files of dead writers. Visits at most SWEEP_MAX names; if there are more, a random range
  * of them. The number is small because every open does this, and a program that reads one key
- * should not have to scan hundreds of names. `is_named` returns whether a row names the file now,
- * or true if this cannot be determined. */
+ * should not have to scan hundreds of names. Calls discard_unseen, which writes to the database,
+ * only if it has found an orphan. */
 #define SWEEP_MAX 32
-void large_folder_sweep(const struct large_folder *folder,
-                        bool (*is_named)(void *argument, const char *name), void *argument);
+void large_folder_sweep(const struct large_folder *folder, const struct large_rows *rows);
 
 /* Creates a directory, and makes its name durable in its parent. OK if it exists. */
 enum hf_status folder_make(const char *path, unsigned mode, struct hf_error *error);

@@ -25,8 +25,15 @@
 
 /* A leader whose own batch is done continues to lead for this long while others are waiting. A new
  * leader would have to be woken while all the other tasks wake too, which takes about as long as a
- * transaction. As a result, one call in a few thousand returns that much later. */
+ * transaction. As a result, one call in a few thousand returns that much later, and later by a wait
+ * for the turn of this process if another process writes. */
 #define LEAD_ON SPAN_MS(20)
+
+/* A task that leads. */
+struct leader {
+    struct sqlite_batch *own; /* NULL: has been answered */
+    struct mono_time until;   /* when it hands over, once its own batch has been answered */
+};
 
 /* The outcome of a transaction. */
 enum outcome {
@@ -120,6 +127,18 @@ static void fail_commit(struct sqlite_write *writes, size_t count, enum outcome 
         *writes[i].error = *reason;
         writes[i].error->status = unsure ? HF_UNSURE : HF_UNAVAILABLE;
     }
+}
+
+bool sqlite_writer_discard_unseen(struct sqlite_writer *writer)
+{
+    struct hf_error ignored;
+    if (sqlite_prepare(&writer->connection, SQL_REWRITE) != SQLITE_OK ||
+        begin_transaction(writer) != SQLITE_OK)
+        return false;
+    if (sqlite_run(&writer->connection, SQL_REWRITE) == SQLITE_OK)
+        return commit_transaction(writer, &ignored) == COMMITTED;
+    sqlite_roll_back(writer);
+    return false;
 }
 
 /* ---- Writes by themselves ------------------------------------------------------------ */
@@ -419,12 +438,13 @@ static bool batches_contain(const struct sqlite_batches *list,
 
 /* Wakes the first of the answered tasks, which wakes the next, and so on. The leader's own
  * batch is taken out of the chain, because the leader may be busy with the next group. */
-static void wake_answered(struct sqlite_batches *answered, struct sqlite_batch *own)
+static void wake_answered(struct sqlite_batches *answered, struct leader *leader)
 {
-    if (batches_contain(answered, own)) {
-        batches_remove(answered, own);
-        own->next = NULL;
-        wake_batch(own, NEWS_DONE);
+    if (batches_contain(answered, leader->own)) {
+        batches_remove(answered, leader->own);
+        leader->own->next = NULL;
+        wake_batch(leader->own, NEWS_DONE);
+        leader->own = NULL;
     }
     if (answered->first)
         wake_batch(answered->first, NEWS_DONE);
@@ -432,9 +452,16 @@ static void wake_answered(struct sqlite_batches *answered, struct sqlite_batch *
 
 /* ---- Leading --------------------------------------------------------------------- */
 
-/* Begins a transaction. Waits for other processes as long as any batch has time left: in the queue,
- * or, if it is our turn and a process that does not queue holds the lock, by trying again. */
-static int begin_patiently(struct sqlite_writer *writer, struct sqlite_batch *own)
+/* Other batches may have later deadlines than the leader's. */
+static bool must_hand_over(const struct sqlite_writer *writer, const struct leader *leader)
+{
+    return !leader->own && !mono_before(env_now(writer->database->env), leader->until);
+}
+
+/* Begins a transaction. Waits for other processes as long as any batch has time left and the leader
+ * may lead: in the queue, or, if it is our turn and a process that does not queue holds the lock,
+ * by trying again. */
+static int begin_patiently(struct sqlite_writer *writer, struct leader *leader)
 {
     struct mono_time never = { MOMENT_FAR };
     struct patience patience = patience_until(writer->database->env, never, SQLITE_PAUSE_MAX);
@@ -444,8 +471,8 @@ static int begin_patiently(struct sqlite_writer *writer, struct sqlite_batch *ow
         if (!write_queue_wait(&writer->queue))
             patience_wait(&patience);
         fail_late_batches(writer, &late);
-        wake_answered(&late, own);
-        if (!writer->waiting.first)
+        wake_answered(&late, leader);
+        if (!writer->waiting.first || must_hand_over(writer, leader))
             break;
     }
     return code;
@@ -511,7 +538,8 @@ static void prepare_waiting(struct sqlite_writer *writer)
             sqlite_prepare_write(&writer->connection, &batch->writes[i]);
 }
 
-static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
+/* If the database stays busy, the batches that have time left continue to wait. */
+static void run_waiting(struct sqlite_writer *writer, struct leader *leader,
                         struct sqlite_batches *ret_group)
 {
     struct env *env = writer->database->env;
@@ -519,7 +547,7 @@ static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
     wait_for_writers(writer);
     write_queue_enter(&writer->queue);
     fail_late_batches(writer, &late);
-    wake_answered(&late, own);
+    wake_answered(&late, leader);
     if (!writer->waiting.first) {
         write_queue_leave(&writer->queue);
         return;
@@ -528,10 +556,10 @@ static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
     writer->modified = env_wall(env);
     checkpoint(writer);
     prepare_waiting(writer);
-    int code = begin_patiently(writer, own);
+    int code = begin_patiently(writer, leader);
     if (code == SQLITE_OK)
         run_group(writer, ret_group);
-    else
+    else if (!sqlite_is_busy(code))
         fail_group(writer, code, ret_group);
     write_queue_leave(&writer->queue);
     writer->group_took = mono_since(env_now(env), start);
@@ -543,14 +571,17 @@ static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
 static void lead(struct sqlite_writer *writer, struct sqlite_batch *own)
 {
     struct env *env = writer->database->env;
-    struct mono_time until = mono_add(env_now(env), LEAD_ON);
+    struct leader leader = { .until = mono_add(env_now(env), LEAD_ON) };
+    queue_arrivals(writer);
+    if (batches_contain(&writer->waiting, own))
+        leader.own = own;
     while (first_waiting(writer)) {
         struct sqlite_batches group = { NULL, NULL, 0 };
-        run_waiting(writer, own, &group);
-        bool go_on = mono_before(env_now(env), until);
+        run_waiting(writer, &leader, &group);
+        bool go_on = mono_before(env_now(env), leader.until);
         if (!go_on)
             hand_over_lead(writer);
-        wake_answered(&group, own);
+        wake_answered(&group, &leader);
         if (!go_on)
             return;
     }

@@ -100,6 +100,12 @@ void sqlite_writer_release(struct sqlite_writer *writer);
 bool sqlite_writer_lend(struct sqlite_writer *writer, struct sqlite_connection *ret_reader);
 void sqlite_writer_take_back(struct sqlite_writer *writer);
 
+/* Makes a durable commit that changes nothing. It overwrites, in the log, any commit that a writer
+ * could not complete and that would become visible when the log is read from the start (README,
+ * "The log of sqlite"). False: the database is busy, or the commit failed. Only while no other task
+ * uses the writer. */
+bool sqlite_writer_discard_unseen(struct sqlite_writer *writer);
+
 /* Runs a batch and returns when each of its writes is answered: OK, CONFLICT, NOT_FOUND,
  * UNAVAILABLE, DENIED, CORRUPT, or UNSURE. */
 void sqlite_writer_submit(struct sqlite_writer *writer, struct sqlite_batch *batch);

@@ -651,24 +651,27 @@ static enum hf_status given_path(struct view given, char path[PATH_MAX], struct 
     return HF_OK;
 }
 
-/* What the sweep of large objects needs to ask which files have rows. */
-struct naming {
-    struct sqlite_log *log;
-    struct sqlite_connection *connection;
-};
-
-/* A file is removed only if the commit after which no row names it is durable. */
 static bool is_named(void *argument, const char *name)
 {
-    const struct naming *naming = argument;
-    struct hf_error ignored;
-    if (sqlite_prepare(naming->connection, SQL_NAMED) != SQLITE_OK)
+    struct sqlite_writer *writer = argument;
+    if (sqlite_prepare(&writer->connection, SQL_NAMED) != SQLITE_OK)
         return true;
-    sqlite3_stmt *statement = naming->connection->statements[SQL_NAMED];
+    sqlite3_stmt *statement = writer->connection.statements[SQL_NAMED];
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
     int code = sqlite3_step(statement);
-    sqlite_reset(naming->connection, SQL_NAMED);
-    return code != SQLITE_DONE || sqlite_log_settle(naming->log, &ignored) != HF_OK;
+    sqlite_reset(&writer->connection, SQL_NAMED);
+    return code != SQLITE_DONE;
+}
+
+static bool discard_unseen(void *argument)
+{
+    return sqlite_writer_discard_unseen(argument);
+}
+
+static void sweep_large_objects(struct sqlite_store *sqlite)
+{
+    struct large_rows rows = { is_named, discard_unseen, &sqlite->writer };
+    large_folder_sweep(&sqlite->folder, &rows);
 }
 
 static enum hf_status open_database_parts(struct sqlite_store *sqlite, struct hf_error *error)
@@ -681,9 +684,6 @@ static enum hf_status open_database_parts(struct sqlite_store *sqlite, struct hf
         sqlite_connection_close(&writer);
         return error->status;
     }
-    struct naming naming = { &sqlite->database.log, &writer };
-    if (writable)
-        large_folder_sweep(&sqlite->folder, is_named, &naming);
     char write_notify_name[PATH_MAX + sizeof WRITE_NOTIFY_ENDING];
     snprintf(write_notify_name, sizeof write_notify_name, "%s" WRITE_NOTIFY_ENDING,
              sqlite->database.path);
@@ -691,6 +691,8 @@ static enum hf_status open_database_parts(struct sqlite_store *sqlite, struct hf
                       sqlite->database.path, writable);
     sqlite->base.notify = &sqlite->notify;
     sqlite_writer_init(&sqlite->writer, &sqlite->database, &writer, &sqlite->notify);
+    if (writable)
+        sweep_large_objects(sqlite);
     return HF_OK;
 }
 
