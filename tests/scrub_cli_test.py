@@ -242,7 +242,7 @@ def _(s):
     for _ in range(3):  # the catalog alone is larger than the slice
         position = scrub(s, "--max-bytes", "30", "--after", position, expect=None)[1]["position"]
         positions.append(position.partition("#")[2])
-    equal(positions, objects(s, "data/"))
+    equal((positions, position), (objects(s, "data/")[:-1] + [""], "metadata/catalog.json"))
     equal(scrub(s, "--max-bytes", "1", "--after", "metadata/catalog.json#", expect=None)[1]["skipped"], 1)
 
 
@@ -409,6 +409,22 @@ def _(s):
     s.run("locks", "show", "deploy")  # it is still used
     equal(upgrade(s)[0], ["default/meta/deploy.json"])
     equal(scrub(s)[0], [])
+
+
+@it("documents of other programs are neither changed by an upgrade nor findings after it", LOCAL)
+def _(s):
+    s.run("key", "update", "--take", "orders/42", "--from", "-", stdin=b"small")
+    theirs = {"site/meta/info.json": b'{"format": 1, "write": [7], "title": "x"}',
+              "site/meta/picture.json": b'{"format":"image\\/png","write":"mine"}',
+              "site/meta/page.json": b'{"title": "x"}'}
+    for key, text in theirs.items():
+        s.put(key, text)
+    totals = upgrade(s)[1]
+    equal(totals["left"], 0)
+    for key, text in theirs.items():
+        equal(s.get(key), text, key)
+    found, totals = scrub(s)
+    equal((found, totals["unsealed"]), ([], 0))
 
 
 @it("killed at any time and started again, with workers that write meanwhile, it ends well", LOCAL)

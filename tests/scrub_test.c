@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scrub_test.c: a scrub that remembers its position goes on there, whatever the keys are, and
- * whatever is wrong with its note in the store. */
+ * whatever is wrong with its note in the store. It gets further with each slice, ends when it is
+ * told to, and passes nothing silently. */
 #include "scripted_store.h"
+#include "store/bucket.h"
 #include "store/handle.h"
 #include "test.h"
 
@@ -234,6 +236,178 @@ static void a_position_is_remembered_only_of_all_objects(void **state)
     }
 }
 
+static void a_note_of_another_process_counts_after_one_that_was_not_written(void **state)
+{
+    struct scene *scene = *state;
+    put_objects(scene, (const char *const[]){ "a", "b", "c", "d" }, 4);
+    OK(scrub_slice(scene, "a "));
+    script_rule(&scene->script, .name = "note", .on = ON_PUT, .key = NOTE,
+                .fate = REFUSE(HF_DENIED));
+    IS(HF_DENIED, scrub_slice(scene, "b "));
+    script_drop(&scene->script, "note");
+    write_other_note(scene);
+    OK(scrub_slice(scene, "d "));
+}
+
+/* ---- Catalogs ------------------------------------------------------------------------ */
+
+#define CATALOG "metadata/catalog.json"
+#define CHUNK(key)                                                             \
+    "{\"key\":\"data/default/L0/" key "\",\"level\":0,\"size\":12,\"rows\":3," \
+    "\"min\":5,\"max\":7,\"writer\":\"w\",\"seq\":1,\"crc32c\":1,"             \
+    "\"since\":\"9f86d081884c7d65:1000000\"}"
+
+/* A catalog with two chunks, whose objects do not exist. */
+static void put_catalog(struct scene *scene)
+{
+    put_object(scene, VIEW(CATALOG),
+               VIEW("{\"format\":\"holdfast.catalog/1\",\"partition\":\"default\",\"depth\":0,"
+                    "\"settings\":{\"format\":\"usv\",\"key\":\"1\"},\"counts\":[2],"
+                    "\"writers\":{\"w\":1},\"chunks\":[" CHUNK("a.usv") "," CHUNK(
+                        "b.usv") "],\"tombstones\":[],\"deleting\":[]}"));
+}
+
+/* What a scrub finds: the initial of each kind and the end of the key, such as "mb.usv". */
+struct found {
+    char text[100];
+    bool stops; /* at the first finding */
+};
+
+static bool note_finding(void *argument, const struct hf_scrub_finding *finding)
+{
+    struct found *found = argument;
+    size_t used = strlen(found->text);
+    snprintf(found->text + used, sizeof found->text - used, "%c%s ",
+             hf_scrub_kind_name(finding->kind)[0], finding->key + finding->key_size - 5);
+    return !found->stops;
+}
+
+static enum hf_status scrub_from(struct scene *scene, const char *after, uint64_t bytes_max,
+                                 struct found *found, struct hf_store_scrub_report *ret_report)
+{
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    options.after = after;
+    options.bytes_max = bytes_max;
+    options.finding = note_finding;
+    options.argument = found;
+    *ret_report = HF_STORE_SCRUB_REPORT;
+    return hf_store_scrub(scene->store, &options, ret_report, &scene->error);
+}
+
+static void every_slice_gets_further_even_if_a_catalog_is_larger_than_it(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_store_scrub_report report = HF_STORE_SCRUB_REPORT;
+    struct found found = { .text = "" };
+    static const char *const ends[] = { CATALOG "#", CATALOG "#data/default/L0/a.usv",
+                                        CATALOG };
+    char after[HF_SCRUB_POSITION_MAX] = "";
+    put_catalog(scene);
+    put_object(scene, VIEW("plain"), VIEW("1"));
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        OK(scrub_from(scene, after, 20, &found, &report));
+        assert_string_equal(report.position, ends[i]);
+        snprintf(after, sizeof after, "%s", report.position);
+    }
+    assert_string_equal(found.text, "ma.usv mb.usv ");
+    OK(scrub_from(scene, CATALOG "#data/default/L0/b.usv", 1, &found, &report));
+    assert_string_equal(report.position, "plain");
+    OK(scrub_from(scene, "plain", 1, &found, &report));
+    assert_true(report.complete);
+}
+
+static void a_catalog_that_cannot_be_read_is_reported_before_its_chunks_are_passed(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_store_scrub_report report;
+    struct found found = { .text = "" };
+    put_catalog(scene);
+    script_rule(&scene->script, .name = "catalog", .on = ON_GET, .key = CATALOG,
+                .fate = REFUSE(HF_DENIED));
+    for (int i = 0; i < 2; i++) {
+        found.text[0] = '\0';
+        OK(scrub_from(scene, i == 0 ? NULL : CATALOG "#", 0, &found, &report));
+        assert_string_equal(found.text, "u.json ");
+        assert_int_equal(report.unreadable, 1);
+    }
+    found.text[0] = '\0';
+    script_rule(&scene->script, .name = "catalog", .on = ON_GET, .key = CATALOG, .skip = 1,
+                .fate = REFUSE(HF_DENIED), .times = 2);
+    OK(scrub_from(scene, CATALOG "#", 0, &found, &report));
+    assert_string_equal(found.text, "u.json mb.usv ");
+}
+
+static void without_data_the_chunks_of_a_position_are_not_read(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    struct hf_store_scrub_report report = HF_STORE_SCRUB_REPORT;
+    put_catalog(scene);
+    options.documents = true;
+    options.after = CATALOG "#";
+    OK(hf_store_scrub(scene->store, &options, &report, &scene->error));
+    assert_int_equal(report.missing, 0);
+    assert_true(report.complete);
+}
+
+/* ---- The end ------------------------------------------------------------------------- */
+
+static void a_finding_can_end_a_scrub_even_that_of_a_catalog(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_store_scrub_report report;
+    struct found found = { .stops = true };
+    OK(bucket_use_feature(scene->mem, BUCKET_CHECKSUMS, &scene->error));
+    put_catalog(scene);
+    OK(scrub_from(scene, NULL, 0, &found, &report));
+    assert_string_equal(found.text, "u.json ");
+    assert_string_equal(report.position, CATALOG "#");
+}
+
+static bool stop_at_once(void *argument, const struct hf_store_scrub_report *so_far)
+{
+    (void)argument;
+    (void)so_far;
+    return false;
+}
+
+static void a_scrub_can_be_stopped_while_the_store_does_not_answer(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    put_objects(scene, (const char *const[]){ "a", "b" }, 2);
+    options.progress = stop_at_once;
+    for (int i = 0; i < 2; i++) {
+        script_rule(&scene->script, .name = "outage", .on = i == 0 ? ON_LIST : ON_GET,
+                    .key = i == 0 ? NULL : "a", .fate = REFUSE(HF_UNAVAILABLE));
+        IS(HF_CANCELLED, hf_store_scrub(scene->store, &options, NULL, &scene->error));
+        assert_int_equal(script_met(&scene->script, "outage"), 1);
+    }
+}
+
+/* ---- Upgrades ------------------------------------------------------------------------ */
+
+static void an_upgrade_counts_a_document_that_is_replaced_again_and_again(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_store_upgrade_report report = HF_STORE_UPGRADE_REPORT;
+    put_object(scene, VIEW("metadata/compaction-leases.json"),
+               VIEW("{\"format\":\"holdfast.leases/1\",\"next_token\":0,"
+                    "\"write\":\"cdb2c6bb6c86930279c2effda9f7f726\",\"reserved\":[],"
+                    "\"settings\":{\"drift_ppm\":200,\"margin_ms\":50,\"skew_ms\":0,"
+                    "\"ttl_max_ms\":3600000,\"late_ms\":86400000,\"takeover\":\"any\"},"
+                    "\"leases\":{},\"waiters\":[],\"audit\":[]}"));
+    script_rule(&scene->script, .name = "others", .on = ON_PUT,
+                .key = "metadata/compaction-leases.json", .fate = DECIDED(HF_CONFLICT));
+    OK(hf_store_upgrade(scene->store, NULL, &report, &scene->error));
+    assert_int_equal(report.sealed, 0);
+    assert_int_equal(report.left, 1);
+    script_drop(&scene->script, "others");
+    OK(hf_store_upgrade(scene->store, NULL, &report, &scene->error));
+    assert_int_equal(report.sealed, 1);
+    assert_int_equal(report.left, 0);
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -245,6 +419,13 @@ int main(void)
         CASE(without_its_note_a_scrub_goes_on_and_the_failure_is_told),
         CASE(a_slower_scrub_does_not_put_a_position_back),
         CASE(a_position_is_remembered_only_of_all_objects),
+        CASE(a_note_of_another_process_counts_after_one_that_was_not_written),
+        CASE(every_slice_gets_further_even_if_a_catalog_is_larger_than_it),
+        CASE(a_catalog_that_cannot_be_read_is_reported_before_its_chunks_are_passed),
+        CASE(without_data_the_chunks_of_a_position_are_not_read),
+        CASE(a_finding_can_end_a_scrub_even_that_of_a_catalog),
+        CASE(a_scrub_can_be_stopped_while_the_store_does_not_answer),
+        CASE(an_upgrade_counts_a_document_that_is_replaced_again_and_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

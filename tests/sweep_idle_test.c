@@ -5,15 +5,21 @@
 static struct hf_error error;
 
 /* Starts it with real tasks, whose time passes as the test says. */
-static struct sweeper *start(struct sweep_kit *kit, struct span delay)
+static struct sweeper *start_watched(struct sweep_kit *kit, struct span delay,
+                                     const struct sweeper_watch *watch)
 {
     struct sweep_settings settings = SWEEP_SETTINGS;
     struct sweeper *sweeper;
     settings.op_delay = delay;
     atomic_store(&kit->threads, true);
-    MUST(sweeper_start(kit->one.client, &settings, /* watch */ NULL, &sweeper, &error));
+    MUST(sweeper_start(kit->one.client, &settings, watch, &sweeper, &error));
     atomic_store(&kit->threads, false);
     return sweeper;
+}
+
+static struct sweeper *start(struct sweep_kit *kit, struct span delay)
+{
+    return start_watched(kit, delay, /* watch */ NULL);
 }
 
 /* Lets time pass in steps until it has swept so many entries, or as long as that. */
@@ -105,6 +111,44 @@ static void it_is_not_put_off_for_ever(void **state)
     sweeper_stop(sweeper);
 }
 
+/* What the sweeper does after each run, such as a scrub. */
+struct chore {
+    atomic_uint begun;
+    atomic_bool may_end;
+};
+
+static void do_chore(void *argument, const struct sweep_report *run)
+{
+    struct chore *chore = argument;
+    (void)run;
+    atomic_fetch_add(&chore->begun, 1);
+    while (!atomic_load(&chore->may_end))
+        pass_ms(1);
+}
+
+static bool is_at_chore(void *argument)
+{
+    struct chore *chore = argument;
+    return atomic_load(&chore->begun) == 1;
+}
+
+static void its_grace_begins_after_what_follows_a_run(void **state)
+{
+    struct sweep_kit *kit = *state;
+    struct chore chore = { 0 };
+    const struct sweeper_watch watch = { .ran = do_chore, .argument = &chore };
+    struct sweeper *sweeper = start_watched(kit, SPAN_MS(100), &watch);
+    pass_ms(5);
+    pass(kit, SPAN_S(301));
+    ASSERT(comes_true(is_at_chore, &chore, 2000));
+    pass(kit, HOURS(2));
+    atomic_store(&chore.may_end, true);
+    pass_ms(5);
+    assert_int_equal(pass_until(kit, sweeper, 2, SPAN_S(290)).runs, 1);
+    assert_int_equal(pass_until(kit, sweeper, 2, SPAN_S(60)).runs, 2);
+    sweeper_stop(sweeper);
+}
+
 static void it_is_stopped_at_any_time(void **state)
 {
     struct sweep_kit *kit = *state;
@@ -129,6 +173,8 @@ int main(void)
               it_stops_within_one_entry),
         SWEEP("the idle sweeper is put off for 12 times its grace at most",
               it_is_not_put_off_for_ever),
+        SWEEP("the grace begins anew after what the idle sweeper does after a run",
+              its_grace_begins_after_what_follows_a_run),
         SWEEP("the idle sweeper is stopped at any time", it_is_stopped_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

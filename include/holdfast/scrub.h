@@ -138,7 +138,7 @@ struct hf_store_upgrade_report {
     bool is_on;         /* it has the feature now or, with dry_run, would have it */
     uint64_t documents; /* documents read */
     uint64_t sealed;    /* documents that got a checksum, or would get one */
-    uint64_t left;      /* documents that could not get one: damaged, too new, or very old */
+    uint64_t left; /* documents that could not get one: damaged, too new, very old, or in use */
 };
 #define HF_STORE_UPGRADE_REPORT                                                              \
     HF_VALUE_(hf_store_upgrade_report, sizeof(struct hf_store_upgrade_report), false, false, \

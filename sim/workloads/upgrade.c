@@ -10,6 +10,7 @@
  *   - a write of the format document loses the unknown feature, or a member that others have added;
  *   - an upgrade, or its way back, is reported as done, and was not at any instant since it began;
  *   - it is reported as not done, and is recorded;
+ *   - after one was reported as done, an earlier request switches the feature;
  *   - after an upgrade, a document has no checksum that no earlier version has written since;
  *   - a key loses a change, or has one that was refused (bank_checker.h). */
 #include "scrub/upgrade.h"
@@ -55,6 +56,7 @@ struct upgrade_work {
     bool unknown_on, known_on, has_more;
     int64_t unknown_since_us;          /* when it was last recorded */
     int64_t on_until_us, off_until_us; /* of `checksums`; the current state lasts until now */
+    int64_t done_since_us; /* the latest beginning of a switch that was reported as done */
     int64_t barred_since_us[NODES_MAX + 1]; /* a session that must not write; 0: it may */
     int64_t
         switched_us[NODES_MAX + 1]; /* when the node sent its last switch that was applied */
@@ -81,6 +83,11 @@ static void switched(struct upgrade_work *work, const struct net_sender *sender,
     if (work->unknown_on)
         world_fail(work->run->world,
                    "n%u switches checksums in a bucket whose feature it does not know", node);
+    if (sender->sent_us < work->done_since_us)
+        world_fail(work->run->world,
+                   "a request of n%u switches checksums %s, and was sent before a switch began "
+                   "that is done",
+                   node, on ? "on" : "off");
     *(on ? &work->off_until_us : &work->on_until_us) = now;
     work->known_on = on;
     work->switched_us[node] = sender->sent_us;
@@ -286,6 +293,8 @@ static void upgrade_bucket(struct upgrade_work *work, struct store *store, unsig
     if (status == HF_OK && work->known_on != on && last < began)
         world_fail(work->run->world, "n%u was told that checksums are switched %s", node,
                    on ? "on" : "off");
+    if (status == HF_OK && began > work->done_since_us)
+        work->done_since_us = began;
     if (status == HF_OK && on && report.left == 0)
         check_sealed(work, began);
     bool refused = status != HF_OK && status != HF_UNSURE && status != HF_TIMEOUT;

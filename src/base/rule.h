@@ -319,6 +319,8 @@
         "writes to a bucket whose feature it does not know")                                   \
     ROW(ADDITION_IN_DOUBT_IS_UNSURE, "upgrade",                                                \
         "reports a feature as not recorded that may still land")                               \
+    ROW(SWITCH_ALWAYS_WRITES, "upgrade",                                                       \
+        "switches a feature without a write if an earlier switch has not landed yet")          \
     ROW(SEALED_IF_UNCHANGED, "upgrade",                                                        \
         "adds a checksum to a document that has changed since")                                \
     /* The server. */                                                                          \

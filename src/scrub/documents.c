@@ -274,7 +274,6 @@ void scrub_count_checksum(struct scrub *scrub, struct view text, struct fault *f
     enum checksum_state state = checksum_check(text);
     fault->unsealed = state == CHECKSUM_NONE && !may_be_unsealed(text);
     scrub->report->checked += state == CHECKSUM_RIGHT;
-    scrub->report->unsealed += fault->unsealed;
 }
 
 /* Whether the namespace of a table exists. Other programs may have a folder `meta` as well, and
@@ -346,7 +345,7 @@ static enum hf_status examine_text(struct scrub *scrub, enum scrub_class class, 
     enum hf_status status = row->check ? row->check(scrub, key, text, &why)
                                        : check_form(text, view_of(row->format), &why);
     scrub->report->documents++;
-    if (row->sealed)
+    if (row->sealed && status == HF_OK) /* else it may be another program's */
         scrub_count_checksum(scrub, text, fault);
     else if (class == CLASS_SIDECAR && status == HF_OK)
         scrub->report->checked++;

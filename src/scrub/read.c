@@ -33,6 +33,30 @@ static enum hf_status scrub_goes_on(struct scrub *scrub, struct hf_error *error)
     return error_set(error, HF_CANCELLED, "stopped");
 }
 
+/* For the pauses between the attempts of a request. */
+static bool step_scrub(void *argument, uint64_t done, uint64_t total)
+{
+    struct hf_error error;
+    (void)done;
+    (void)total;
+    return scrub_goes_on(argument, &error) == HF_OK;
+}
+
+static struct retry scrub_attempts(const struct scrub *scrub, const struct progress *progress)
+{
+    return (struct retry){
+        .store = scrub->store, .pause = RETRY_WAIT, .left = READ_TRIES - 1, .progress = progress
+    };
+}
+
+/* CANCELLED if the scrub was stopped while the store did not answer. */
+static enum hf_status stop_if_told(struct scrub *scrub, enum hf_status status,
+                                   struct hf_error *error)
+{
+    return retry_is_answered(status) || scrub_goes_on(scrub, error) == HF_OK ? status
+                                                                             : HF_CANCELLED;
+}
+
 enum hf_status scrub_pay(struct scrub *scrub, uint64_t bytes, struct hf_error *error)
 {
     struct mono_time now = env_now(scrub->env);
@@ -56,7 +80,8 @@ enum hf_status scrub_pay(struct scrub *scrub, uint64_t bytes, struct hf_error *e
 
 static enum hf_status send_get(struct scrub *scrub, struct get_call *get)
 {
-    struct retry retry = { .store = scrub->store, .pause = RETRY_WAIT, .left = READ_TRIES - 1 };
+    const struct progress progress = { step_scrub, scrub };
+    struct retry retry = scrub_attempts(scrub, &progress);
     size_t before = get->body->size;
     enum hf_status status;
     do {
@@ -65,7 +90,26 @@ static enum hf_status send_get(struct scrub *scrub, struct get_call *get)
     } while (retry_after(&retry, status));
     if (status == HF_OK)
         scrub->report->bytes_read += get->body->size - before;
-    return status;
+    return stop_if_told(scrub, status, &get->error);
+}
+
+enum hf_status scrub_list(struct scrub *scrub, struct view after, uint64_t continuation,
+                          struct list_call *page, struct hf_error *error)
+{
+    const struct progress progress = { step_scrub, scrub };
+    struct retry retry = scrub_attempts(scrub, &progress);
+    enum hf_status status;
+    do {
+        *page = (struct list_call){ .prefix = scrub->options->prefix,
+                                    .after = after,
+                                    .continuation = continuation };
+        status = store_list(scrub->store, page);
+        if (status != HF_OK)
+            list_release(page);
+    } while (retry_after(&retry, status));
+    if (status != HF_OK)
+        *error = page->error;
+    return stop_if_told(scrub, status, error);
 }
 
 enum hf_status scrub_get(struct scrub *scrub, struct view key, size_t max,

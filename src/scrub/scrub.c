@@ -7,13 +7,9 @@
 #include "compact/catalog/chunk_object.h"
 #include "lock/fence.h"
 #include "scrub/scrub_inside.h"
-#include "store/retry.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define LIST_TRIES 4
-#define RETRY_WAIT SPAN_MS(100)
 
 /* An object that is replaced each time is in use by somebody who would notice the damage. */
 #define EXAMINE_TRIES 4
@@ -36,10 +32,10 @@ static void report_scrub_fault(struct scrub *scrub, struct view key, const struc
     };
     if (counts[fault->kind]) /* documents without a checksum are counted in any case */
         ++*counts[fault->kind];
-    if (scrub->options->tell)
-        scrub->told_to_stop =
-            !scrub->options->tell(scrub->options->argument, fault->kind,
-                                  fault->key[0] ? view_of(fault->key) : key, fault->why);
+    if (scrub->options->tell &&
+        !scrub->options->tell(scrub->options->argument, fault->kind,
+                              fault->key[0] ? view_of(fault->key) : key, fault->why))
+        scrub->told_to_stop = true;
 }
 
 /* Whether two examinations have found the same in the same version of a document. */
@@ -60,6 +56,7 @@ static enum hf_status handle_unsealed(struct scrub *scrub, struct view key,
     const struct scrub_options *options = scrub->options;
     enum hf_status status = HF_OK;
     *ret_again = false;
+    scrub->report->unsealed++;
     if (options->sealed) {
         struct fault fault = { .found = true, .kind = HF_SCRUB_UNSEALED };
         report_scrub_fault(scrub, key, &fault);
@@ -108,22 +105,40 @@ static int compare_chunks(const void *a, const void *b)
     return view_compare((*one)->key, (*two)->key);
 }
 
-/* Reads a catalog; *ret_catalog is NULL if that is not possible, which was reported before. */
+/* Reads a catalog. *ret_catalog is NULL if it is gone or damaged, which its own examination
+ * reports, and if it cannot be read, which is a fault. */
 static enum hf_status load_catalog(struct scrub *scrub, struct view key,
-                                   struct catalog **ret_catalog, struct hf_error *error)
+                                   struct catalog **ret_catalog, struct fault *fault,
+                                   struct hf_error *error)
 {
     struct object_info info;
     struct hf_error why;
     *ret_catalog = NULL;
+    *fault = (struct fault){ .found = false };
     enum hf_status status = scrub_get(scrub, key, CATALOG_BYTES_READ_MAX, &info, &why);
-    if (status == HF_CANCELLED) {
+    enum hf_status noted = scrub_note_read(scrub, status, &why, fault, error);
+    if (status != HF_OK)
+        return noted;
+    status =
+        catalog_decode(buffer_view(&scrub->text), env_now(scrub->env), NULL, ret_catalog, &why);
+    if (status == HF_CORRUPT || status == HF_UNSUPPORTED)
+        return HF_OK;
+    if (status != HF_OK)
         *error = why;
-        return status;
-    }
-    if (status == HF_OK)
-        (void)catalog_decode(buffer_view(&scrub->text), env_now(scrub->env), NULL, ret_catalog,
-                             &why);
-    return HF_OK;
+    return status;
+}
+
+/* The same, with a second attempt before the fault is reported. */
+static enum hf_status load_catalog_twice(struct scrub *scrub, struct view key,
+                                         struct catalog **ret_catalog, struct hf_error *error)
+{
+    struct fault fault;
+    enum hf_status status = load_catalog(scrub, key, ret_catalog, &fault, error);
+    if (status == HF_OK && fault.found)
+        status = load_catalog(scrub, key, ret_catalog, &fault, error);
+    if (status == HF_OK && fault.found)
+        report_scrub_fault(scrub, key, &fault);
+    return status;
 }
 
 /* Whether the catalog still lists the chunk as live, with this checksum. */
@@ -132,7 +147,7 @@ static enum hf_status is_still_live(struct scrub *scrub, struct view catalog_key
                                     struct hf_error *error)
 {
     struct catalog *catalog;
-    enum hf_status status = load_catalog(scrub, catalog_key, &catalog, error);
+    enum hf_status status = load_catalog_twice(scrub, catalog_key, &catalog, error);
     *ret_live = false;
     for (size_t i = 0; catalog && i < catalog->live_count; i++) {
         const struct chunk *live = &catalog->live[i];
@@ -180,10 +195,13 @@ static void note_position(struct scrub *scrub, struct view key, const struct vie
     report->position_size = size;
 }
 
+/* A slice passes at least one object or chunk, however much is read on the way to it: the next one
+ * must continue further on. */
 static bool slice_is_done(const struct scrub *scrub)
 {
     uint64_t most = scrub->options->bytes_max;
-    return scrub->told_to_stop || (most > 0 && scrub->report->bytes_read >= most);
+    return scrub->told_to_stop ||
+           (most > 0 && scrub->has_passed && scrub->report->bytes_read >= most);
 }
 
 /* With a limit, an object that could not be read to its end must not stop the next slice. */
@@ -192,21 +210,24 @@ static enum hf_status pass_if_cut_short(struct scrub *scrub, enum hf_status stat
 {
     if (status == HF_OK || (status == HF_CANCELLED && scrub->options->bytes_max > 0)) {
         scrub->report->skipped += status != HF_OK;
+        scrub->has_passed = true;
         note_position(scrub, key, inside);
     }
     return status;
 }
 
-/* The chunks in the order of their keys, after `inside`. However small the slice, it has one of
- * them, so that the next slice continues further on. */
+/* The chunks in the order of their keys, after `inside`, and then the catalog has been passed. */
 static enum hf_status visit_chunks(struct scrub *scrub, struct view key, struct view inside,
                                    struct hf_error *error)
 {
     struct catalog *catalog;
-    bool any = false;
-    enum hf_status status = load_catalog(scrub, key, &catalog, error);
-    if (status != HF_OK || !catalog)
+    enum hf_status status = load_catalog_twice(scrub, key, &catalog, error);
+    if (status != HF_OK)
         return status;
+    if (!catalog) {
+        note_position(scrub, key, /* inside */ NULL);
+        return HF_OK;
+    }
     const struct chunk **sorted = calloc(catalog->live_count + 1, sizeof *sorted);
     if (!sorted) {
         catalog_free(catalog);
@@ -215,15 +236,15 @@ static enum hf_status visit_chunks(struct scrub *scrub, struct view key, struct 
     for (size_t i = 0; i < catalog->live_count; i++)
         sorted[i] = &catalog->live[i];
     qsort(sorted, catalog->live_count, sizeof *sorted, compare_chunks);
-    for (size_t i = 0; i < catalog->live_count && status == HF_OK; i++) {
-        if (view_compare(sorted[i]->key, inside) <= 0)
-            continue;
-        if (any && slice_is_done(scrub))
-            break;
-        any = true;
+    size_t i = 0;
+    while (i < catalog->live_count && view_compare(sorted[i]->key, inside) <= 0)
+        i++;
+    for (; i < catalog->live_count && status == HF_OK && !slice_is_done(scrub); i++) {
         status = visit_chunk(scrub, key, sorted[i], error);
         status = pass_if_cut_short(scrub, status, key, &sorted[i]->key);
     }
+    if (status == HF_OK && i == catalog->live_count)
+        note_position(scrub, key, /* inside */ NULL);
     free(sorted);
     catalog_free(catalog);
     return status;
@@ -255,6 +276,7 @@ static enum hf_status visit_entry(struct scrub *scrub, const struct list_entry *
 {
     enum scrub_class class = scrub_classify(entry->key);
     enum hf_status status = HF_OK;
+    uint64_t unreadable = scrub->report->unreadable;
     if (class == CLASS_UNKNOWN) {
         struct fault fault = { .found = true, .kind = HF_SCRUB_UNKNOWN };
         report_scrub_fault(scrub, entry->key, &fault);
@@ -263,13 +285,11 @@ static enum hf_status visit_entry(struct scrub *scrub, const struct list_entry *
         status = examine_twice(scrub, class, entry->key, error);
     }
     /* The key of a catalog alone would be a position after its chunks. */
-    bool has_chunks = class == CLASS_CATALOG && !scrub->options->documents;
+    bool has_chunks = class == CLASS_CATALOG && !scrub->options->documents &&
+                      scrub->report->unreadable == unreadable;
     status = pass_if_cut_short(scrub, status, entry->key, has_chunks ? &VIEW("") : NULL);
-    if (status != HF_OK || !has_chunks)
-        return status;
-    status = visit_chunks(scrub, entry->key, VIEW(""), error);
-    if (status == HF_OK && !slice_is_done(scrub))
-        note_position(scrub, entry->key, /* inside */ NULL);
+    if (status == HF_OK && has_chunks && !slice_is_done(scrub))
+        status = visit_chunks(scrub, entry->key, VIEW(""), error);
     return status;
 }
 
@@ -285,22 +305,6 @@ static enum hf_status visit_page(struct scrub *scrub, const struct list_call *pa
     return status;
 }
 
-static enum hf_status list_page(struct scrub *scrub, struct view after, struct list_call *page,
-                                struct hf_error *error)
-{
-    struct retry retry = { .store = scrub->store, .pause = RETRY_WAIT, .left = LIST_TRIES - 1 };
-    enum hf_status status;
-    do {
-        *page = (struct list_call){ .prefix = scrub->options->prefix, .after = after };
-        status = store_list(scrub->store, page);
-        if (status != HF_OK)
-            list_release(page);
-    } while (retry_after(&retry, status));
-    if (status != HF_OK)
-        *error = page->error;
-    return status;
-}
-
 /* From the key `after` to the end. */
 static enum hf_status visit_all(struct scrub *scrub, struct view after, struct hf_error *error)
 {
@@ -311,13 +315,16 @@ static enum hf_status visit_all(struct scrub *scrub, struct view after, struct h
     if (after.size > 0) /* else it may be NULL */
         memcpy(last, after.data, after.size);
     size_t last_size = after.size;
+    uint64_t continuation = 0;
     while (status == HF_OK && more && !slice_is_done(scrub)) {
         struct list_call page;
-        status = list_page(scrub, (struct view){ last, last_size }, &page, error);
+        struct view from = { last, last_size };
+        status = scrub_list(scrub, from, continuation, &page, error);
         if (status != HF_OK)
             break;
         status = visit_page(scrub, &page, error);
         more = page.more && page.count > 0;
+        continuation = page.continuation;
         if (page.count > 0) {
             struct view key = page.entries[page.count - 1].key;
             memcpy(last, key.data, key.size);
@@ -364,11 +371,8 @@ enum hf_status scrub_run(struct store *store, const struct scrub_options *option
         return error_set(error, HF_INVALID, "the position is too long");
     if (after.size > 0)
         note_position(&scrub, after, within ? &inside : NULL);
-    if (within) {
+    if (within && !options->documents)
         status = visit_chunks(&scrub, after, inside, error);
-        if (status == HF_OK && !slice_is_done(&scrub))
-            note_position(&scrub, after, /* inside */ NULL);
-    }
     if (status == HF_OK)
         status = visit_all(&scrub, after, error);
     if (ret_report->complete)

@@ -20,6 +20,7 @@ struct scrub {
     struct hf_store_scrub_report *report;
     struct mono_time paid_until; /* --rate: no request is sent before this time */
     bool told_to_stop;           /* `tell` returned false */
+    bool has_passed;             /* an object or a chunk, so there is progress */
     unsigned failures_in_row;    /* requests that the store did not answer, or denied */
     struct buffer text;          /* the document that is being examined */
     /* What is known of the namespace and the index of the last keys. */
@@ -58,6 +59,11 @@ enum hf_status scrub_get(struct scrub *scrub, struct view key, size_t max,
 typedef void scrub_take(void *argument, struct view piece);
 enum hf_status scrub_read(struct scrub *scrub, const struct get_call *request, scrub_take *take,
                           void *argument, struct object_info *ret_info, struct hf_error *error);
+
+/* A page of the keys after this one; `continuation` is that of the page before, or 0. Release it if
+ * the status is OK. */
+enum hf_status scrub_list(struct scrub *scrub, struct view after, uint64_t continuation,
+                          struct list_call *page, struct hf_error *error);
 
 /* Turns the status of a read into a fault. Returns OK, or the status that ends the scrub. */
 enum hf_status scrub_note_read(struct scrub *scrub, enum hf_status status,
@@ -98,7 +104,8 @@ enum scrub_class scrub_classify(struct view key);
 enum hf_status scrub_examine(struct scrub *scrub, enum scrub_class class, struct view key,
                              struct fault *fault, struct hf_error *error);
 
-/* Counts a document, or the line of a fence, that has a checksum, or should have one. */
+/* Counts a document, or the line of a fence, that has a checksum, and notes whether one is
+ * missing. */
 void scrub_count_checksum(struct scrub *scrub, struct view text, struct fault *fault);
 
 void fault_set(struct fault *fault, enum hf_scrub_kind kind, const char *why);

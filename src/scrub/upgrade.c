@@ -24,7 +24,7 @@ static bool seal_text(struct env *env, struct view text, struct buffer *sealed)
 {
     char nonce[NONCE_SIZE + 1];
     env_random_hex(env, NONCE_SIZE, nonce);
-    bool fenced = view_starts_with(text, VIEW("{ \"format\": \"" FENCE_FORMAT));
+    bool fenced = view_starts_with(text, FENCE_START);
     struct view line = fenced ? view_first(text, view_find(text, '\n') + 1) : text;
     return checksum_seal(line, view_of(nonce), sealed) &&
            buffer_append(sealed, view_from(text, line.size));
@@ -40,7 +40,6 @@ static enum hf_status seal_document(void *argument, struct view key, struct view
     struct buffer sealed = BUFFER_INIT(text.size + NONCE_SIZE + CHECKSUM_HEAD);
     enum hf_status status = HF_OK;
     if (!seal_text(upgrading->store->env, text, &sealed)) {
-        upgrading->report->left++;
         buffer_release(&sealed);
         return HF_OK;
     }
@@ -82,7 +81,8 @@ static enum hf_status seal_all(struct upgrading *upgrading, struct hf_error *err
     };
     enum hf_status status = scrub_run(upgrading->store, &options, &found, error);
     upgrading->report->documents = found.documents;
-    upgrading->report->left += found.damaged + found.unreadable + found.too_new;
+    upgrading->report->left = found.damaged + found.unreadable + found.too_new +
+                              found.unsealed - upgrading->report->sealed;
     return status;
 }
 
@@ -97,8 +97,7 @@ enum hf_status upgrade_run(struct store *store, const struct upgrade_options *op
     if (status != HF_OK)
         return status;
     if (!options->dry_run)
-        status = options->undo ? bucket_drop_feature(store, BUCKET_CHECKSUMS, error)
-                               : bucket_use_feature(store, BUCKET_CHECKSUMS, error);
+        status = bucket_switch_feature(store, BUCKET_CHECKSUMS, /* on */ !options->undo, error);
     if (status != HF_OK)
         return status;
     ret_report->is_on = !options->undo;

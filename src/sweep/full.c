@@ -315,7 +315,8 @@ static bool object_of_body(struct view key, struct view *ret_object, struct view
            text_is_decimal(number, number.size) && text_is_hex(nonce, NONCE_SIZE);
 }
 
-/* If there is no fence, or the fence cannot be read, the body stays. */
+/* Deletes a body that no fence names, also if there is no fence at all. If the fence cannot be
+ * read, the body stays, because the fence may name it. */
 static enum hf_status visit_body(struct sweep_run *run, const struct object *object,
                                  struct hf_error *error)
 {

@@ -113,16 +113,15 @@ static void sweep_once(struct sweeper *sweeper)
     env_mutex_lock(&sweeper->shared.mutex);
     sweep_report_add(&sweeper->shared.total, &report);
     env_mutex_unlock(&sweeper->shared.mutex);
+    if (report.runs > 0 && sweeper->watch.remember) /* the idle sweeper keeps its own cursor */
+        sweep_remember_run(sweeper->client, sweeper->settings.all_namespaces,
+                           /* cursor */ NULL, &report);
+    if (report.runs > 0 && sweeper->watch.ran)
+        sweeper->watch.ran(sweeper->watch.argument, &report);
+    /* What is done after a run, such as a scrub, may take longer than the grace period. */
     sweeper->since = client_now(sweeper->client);
     if (!report.stopped_by_activity)
         sweeper->finished = sweeper->since;
-    if (report.runs == 0)
-        return;
-    if (sweeper->watch.remember) /* the idle sweeper keeps its own cursor */
-        sweep_remember_run(sweeper->client, sweeper->settings.all_namespaces,
-                           /* cursor */ NULL, &report);
-    if (sweeper->watch.ran)
-        sweeper->watch.ran(sweeper->watch.argument, &report);
 }
 
 /* There is also a grace period between two runs. */
