@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """http_examples_test.py: the examples in other languages (examples/http) at a server: several of them at the
-same time count visits under one lock, so none may be lost.
+same time count visits under one lock, so none may be lost; and one that is told that its lease has ended.
 
     http_examples_test.py node|go
 
@@ -9,12 +9,16 @@ Prints TAP.
 """
 
 import hashlib
+import http.server
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
@@ -32,17 +36,25 @@ def tell(good, sentence, detail=""):
     tap_kit.tell(good, sentence, "" if good else detail)
 
 
+def go_environment(folder):
+    return dict(os.environ, GOCACHE=os.path.join(folder, "cache"), GO111MODULE="off", GOPATH=folder)
+
+
+def build_go(source, folder):
+    program = os.path.join(folder, os.path.basename(source).removesuffix(".go"))
+    built = subprocess.run(["go", "build", "-o", program, source], env=go_environment(folder), capture_output=True,
+                           text=True, check=False)
+    tell(built.returncode == 0, "the example is built", built.stderr)
+    return program
+
+
 def example(language, folder):
     """The command that runs the example."""
     if language == "node":
         return ["node", os.path.join(EXAMPLES, "lock.mjs")]
-    program = os.path.join(folder, "lock")
-    environment = dict(os.environ, GOCACHE=os.path.join(folder, "cache"), GO111MODULE="off", GOPATH=folder)
-    built = subprocess.run(["go", "build", "-o", program, os.path.join(EXAMPLES, "lock.go")], env=environment,
-                           capture_output=True, text=True, check=False)
-    tell(built.returncode == 0, "the example is built", built.stderr)
-    checked = subprocess.run(["go", "vet", os.path.join(EXAMPLES, "lock.go")], env=environment, capture_output=True,
-                             text=True, check=False)
+    source = os.path.join(EXAMPLES, "lock.go")
+    program = build_go(source, folder)
+    checked = subprocess.run(["go", "vet", source], env=go_environment(folder), capture_output=True, text=True, check=False)
     tell(checked.returncode == 0, "go vet has nothing to say", checked.stderr)
     shape = subprocess.run(["gofmt", "-l", EXAMPLES], capture_output=True, text=True, check=False)
     tell(shape.stdout == "", "it is as gofmt would have it", shape.stdout)
@@ -82,6 +94,54 @@ def check(command, url, folder):
     tell(refused.returncode != 0 and "unauthorized" in refused.stderr, "a refusal is reported", str(refused))
 
 
+class LostLease(http.server.BaseHTTPRequestHandler):
+    """A server that grants a lease for long, but refuses to renew it. A read takes until then."""
+
+    def reply(self, status, document):
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.server.refused.wait(PATIENCE)
+        time.sleep(0.5)  # the refusal reaches the example before this reply
+        self.reply(200, 7)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.routes.append(self.path.partition("?")[0])
+        if self.path == "/v1/keepalive":
+            self.reply(403, {"error": "lease_expired"})
+            self.server.refused.set()
+        else:
+            self.reply(200, {"lease_id": "x", "fencing_token": 1, "waited_ms": 0, "remaining_ms": 60000})
+
+    def log_message(self, *_arguments):
+        pass
+
+
+def check_loss(language, folder):
+    """The example with a short ttl, so that it renews soon."""
+    ends, long_ttl, short_ttl = {"node": (".mjs", "TTL_MS = 30000", "TTL_MS = 300"),
+                                 "go": (".go", "30 * time.Second", "300 * time.Millisecond")}[language]
+    with open(os.path.join(EXAMPLES, "lock" + ends), encoding="utf-8") as file:
+        text = file.read()
+    path = os.path.join(folder, "short" + ends)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(long_ttl, short_ttl))
+    command = ["node", path] if language == "node" else [build_go(path, folder)]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), LostLease) as server:
+        server.routes, server.refused = [], threading.Event()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = subprocess.run([*command, f"http://127.0.0.1:{server.server_port}"], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        server.shutdown()
+    tell(long_ttl in text and "/v1/keepalive" in server.routes and "/v1/update" not in server.routes and done.returncode != 0,
+         "nothing is written once a renewal was refused", f"{server.routes} {done}")
+
+
 def main(language):
     folder = tempfile.mkdtemp(prefix="holdfast-examples-")
     process = None
@@ -89,6 +149,7 @@ def main(language):
         command = example(language, folder)
         process, url = start_server(folder)
         check(command, url, folder)
+        check_loss(language, folder)
     finally:
         if process:
             process.terminate()

@@ -167,6 +167,17 @@ test('a retry with the same request id gets the same lease, and no second one', 
   assert.deepEqual(await ok(main, '/v1/release', done), { released: true });
 });
 
+test('a request id belongs to one key: other keys never get its result', async () => {
+  const [key, id] = [fresh(), fresh('request')];
+  const ask = (more) => ({ ttl_seconds: 30, block_seconds: -1, ...more });
+  const one = await ok(main, '/v1/acquire', ask({ key, request_id: `b/${id}` }));
+  const other = await ok(main, '/v1/acquire', ask({ key: `${key}/b`, request_id: id }));
+  assert.notEqual(one.lease_id, other.lease_id);
+  await refused(main, 400, 'invalid', '/v1/acquire', ask({ scope: key, request_id: `b/${id}` }));
+  await release(main, key, one);
+  await release(main, `${key}/b`, other);
+});
+
 test('an update with a request id happens once', async () => {
   const key = fresh();
   const lease = await acquire(main, key);
@@ -479,6 +490,118 @@ chief ${hash(secret.chief)} admin *
   await sleep(300);
   await refused(server, 401, 'unauthorized', '/v1/locks', undefined, as('reader'));
   assert.ok(!server.log.includes(secret.worker) && !server.log.includes(hash(secret.worker)));
+  await stop(server);
+});
+
+test('locks of the whole store need a token for all namespaces, whatever the request names', async () => {
+  const file = path.join(folder, 'store-tokens');
+  const secret = { jobs: 'j'.repeat(32), all: 'l'.repeat(32), chief: 'c'.repeat(32) };
+  fs.writeFileSync(file, `jobs ${hash(secret.jobs)} admin jobs
+all ${hash(secret.all)} lock *
+chief ${hash(secret.chief)} admin *
+`, { mode: 0o600 });
+  const server = await start(storeUrl('store-tokens'), '--tokens', file);
+  const as = (name) => ({ headers: { authorization: `Bearer ${secret[name]}` } });
+  const namespace = 'jobs';
+  for (const scope of ['chunk:data/x', 'pin:data/x', 'shard:domains/a3', 'snapshot:default:0']) {
+    const wish = { namespace, ttl_seconds: 30, block_seconds: -1 };
+    const lease = await ok(server, '/v1/acquire', { ...wish, scope, owner: 'a worker' }, as('all'));
+    const { lease_id, fencing_token } = lease;
+    const denied = (route, body) => refused(server, 403, 'forbidden', route, body, as('jobs'));
+    for (const named of [{ scope }, { key: scope }]) {
+      await denied('/v1/acquire', { ...wish, ...named });
+      await denied('/v1/acquire', { ...wish, ...named, once_per_ms: 1000 });
+      await denied('/v1/keepalive', { namespace, ...named, lease_id });
+      await denied('/v1/release', { namespace, ...named, lease_id });
+      await denied('/v1/locks/break', { namespace, ...named, fencing_token, reason: 'r' });
+      const query = `namespace=jobs&${Object.keys(named)[0]}=${encodeURIComponent(scope)}`;
+      for (const route of ['timeline', 'waits', 'describe', 'get'])
+        await denied(`/v1/${route}?${query}`);
+    }
+    await denied('/v1/acquire', { ...wish, scopes: [scope] });
+    await denied('/v1/acquire', { ...wish, scopes: ['path:/a', scope] });
+    await denied(`/v1/locks?namespace=jobs&prefix=${encodeURIComponent(scope)}`);
+    const listed = async (name) => (await ok(server, '/v1/locks?namespace=jobs', undefined,
+        as(name))).locks.map((lock) => lock.scope);
+    assert.deepEqual([await listed('all'), await listed('jobs')], [[scope], []]);
+    await ok(server, `/v1/timeline?namespace=jobs&scope=${scope}`, undefined, as('all'));
+    await ok(server, '/v1/keepalive', { namespace, scope, lease_id }, as('all'));
+    await refused(server, 403, 'forbidden', '/v1/locks/break', { namespace, scope, fencing_token,
+        reason: 'r' }, as('all'));
+    if (scope.startsWith('chunk:')) {
+      const waiting = call(server, '/v1/acquire', { ...wish, scope, block_seconds: 30 }, as('all'));
+      const waits = async (name) => (await ok(server, '/v1/waits?namespace=jobs', undefined,
+          as(name))).count;
+      while (await waits('all') < 1) await sleep(10);
+      assert.equal(await waits('jobs'), 0);
+      await ok(server, '/v1/release', { namespace, scope, lease_id }, as('all'));
+      const granted = (await waiting).json;
+      await ok(server, '/v1/release', { namespace, scope, lease_id: granted.lease_id }, as('all'));
+    } else {
+      await ok(server, '/v1/release', { namespace, scope, lease_id }, as('all'));
+    }
+    const broken = await ok(server, '/v1/acquire', { ...wish, scope }, as('all'));
+    await ok(server, '/v1/locks/break', { namespace, scope, reason: 'r',
+        fencing_token: broken.fencing_token }, as('chief'));
+  }
+  for (const scope of ['named:n', 'path:/p', 'tree:/t', 'inode:1', 'range:2:0-4'])
+    await ok(server, '/v1/acquire', { namespace, scope, block_seconds: -1 }, as('jobs'));
+  await stop(server);
+});
+
+test('a request id belongs to a client: others get nothing by it, and end no wait', async () => {
+  const file = path.join(folder, 'tokens-of-ids');
+  const letters = { ann: 'a', bob: 'b' };
+  const as = (name) => ({ headers: { authorization: `Bearer ${letters[name].repeat(32)}` } });
+  const write = (names) => fs.writeFileSync(file, names.map((name) =>
+    `${name} ${hash(letters[name].repeat(32))} lock *\n`).join(''), { mode: 0o600 });
+  write(['ann', 'bob']);
+  const server = await start(storeUrl('ids'), '--tokens', file);
+  const key = fresh();
+  const ask = { key, owner: 'o', ttl_seconds: 30, block_seconds: -1, request_id: 'guessed' };
+  const first = await ok(server, '/v1/acquire', ask, as('ann'));
+  await refused(server, 409, 'waiting', '/v1/acquire', ask, as('bob'));
+  const waits = call(server, '/v1/acquire', { ...ask, request_id: 'w', block_seconds: 60 }, as('ann'));
+  while ((await ok(server, '/v1/waits', undefined, as('ann'))).count < 1) await sleep(10);
+  await refused(server, 409, 'waiting', '/v1/acquire', { ...ask, request_id: 'w' }, as('bob'));
+  assert.equal((await ok(server, '/v1/waits', undefined, as('ann'))).count, 1);
+  // A client whose token was replaced, under the same name, is still the same.
+  letters.ann = 'c';
+  write(['ann', 'bob']);
+  server.process.kill('SIGHUP');
+  while ((await call(server, '/v1/waits', undefined, as('ann'))).status !== 200) await sleep(10);
+  assert.equal((await ok(server, '/v1/acquire', ask, as('ann'))).lease_id, first.lease_id);
+  await stop(server);
+  await waits;
+});
+
+test('new tokens end the waits of clients that may no longer wait', async () => {
+  const file = path.join(folder, 'tokens-of-waits');
+  const secret = (name) => name.padEnd(32, name);
+  const as = (name) => ({ headers: { authorization: `Bearer ${secret(name)}` } });
+  const write = (rows) => fs.writeFileSync(file, rows.map(([name, right, space]) =>
+    `${name} ${hash(secret(name))} ${right} ${space}\n`).join(''), { mode: 0o600 });
+  const names = ['ann', 'bob', 'cid', 'dan'];
+  write(names.map((name) => [name, 'lock', '*']));
+  const server = await start(storeUrl('waits'), '--tokens', file);
+  const key = fresh();
+  const held = await ok(server, '/v1/acquire', { key, ttl_seconds: 60, block_seconds: -1 }, as('ann'));
+  const replies = {};
+  for (const name of names)
+    replies[name] = call(server, '/v1/acquire', { key, owner: name, ttl_seconds: 60, block_seconds: 60 },
+      as(name));
+  const waits = async () => (await ok(server, '/v1/waits', undefined, as('ann'))).waits;
+  while ((await waits()).length < names.length) await sleep(10);
+  write([['ann', 'lock', '*'], ['cid', 'read', '*'], ['dan', 'lock', 'elsewhere']]);
+  server.process.kill('SIGHUP');
+  for (const [name, status] of [['bob', 401], ['cid', 403], ['dan', 403]])
+    assert.equal((await replies[name]).status, status, name);
+  assert.deepEqual((await waits()).map((wait) => wait.owner), ['ann']);
+  await ok(server, '/v1/release', { key, lease_id: held.lease_id }, as('ann'));
+  const next = await replies.ann;
+  assert.deepEqual([next.status, next.json.fencing_token], [200, held.fencing_token + 1]);
+  await ok(server, '/v1/release', { key, lease_id: next.json.lease_id }, as('ann'));
+  await ok(server, '/v1/acquire', { key, block_seconds: -1 }, as('ann'));
   await stop(server);
 });
 

@@ -451,6 +451,10 @@ STORY(a_retry_gets_the_result_again_for_ten_minutes, { "acquire 1 k id=a", "begi
       { "pass 599999", "" }, { "try 3 k id=a", "free 3, 3=ok" }, { "pass 1", "" },
       { "acquire 4 k id=a", "begin 4" })
 
+STORY(works_with_one_id_share_a_call, { "work 1 id=a", "work 1" }, { "hangup 1", "" },
+      { "work 2 id=a", "free 2" }, { "hangup 2", "" }, { "work 3 id=a", "free 3" },
+      { "end 1 ok", "free 1, 3=ok" }, { "work 4 id=a", "work 4" })
+
 STORY(a_refusal_is_not_remembered, { "try 1 k id=a", "acquire 1" },
       { "end 1 held", "free 1, 1=held" }, { "try 2 k id=a", "acquire 2" },
       { "end 2 unsure", "free 2, 2=unsure" }, { "work 3 id=b", "work 3" },
@@ -691,11 +695,6 @@ static void note_wait(void *argument, uint64_t request)
     buffer_print(argument, "%" PRIu64 ",", request);
 }
 
-static void keep_order(void *order)
-{
-    (void)order;
-}
-
 /* Starts what the core asks for; the number of the last call. */
 static uint64_t drain_calls(struct core *core)
 {
@@ -710,8 +709,7 @@ static uint64_t drain_calls(struct core *core)
 static void a_request_that_waits_is_reported_once(void **state)
 {
     (void)state;
-    struct core_limits limits = CORE_LIMITS;
-    struct core *core = core_new(&limits, keep_order);
+    struct core *core = core_new(&CORE_LIMITS, free_nothing);
     struct buffer told = BUFFER_INIT(256);
     struct mono_time now = { 1 };
     struct hf_error error;
@@ -781,6 +779,7 @@ int main(void)
         cmocka_unit_test(a_grant_after_a_withdrawal_is_given_back),
         cmocka_unit_test(a_withdrawal_in_line_is_answered_at_once),
         cmocka_unit_test(a_retry_joins_the_request_that_is_under_way),
+        cmocka_unit_test(works_with_one_id_share_a_call),
         cmocka_unit_test(a_retry_gets_the_result_again_for_ten_minutes),
         cmocka_unit_test(a_refusal_is_not_remembered),
         cmocka_unit_test(an_id_has_one_content),

@@ -386,6 +386,60 @@ static void only_a_grant_begins_a_timeline(void **state)
     timelines_free(timelines);
 }
 
+static void looking_for_a_timeline_begins_none(void **state)
+{
+    (void)state;
+    char resource[32];
+    struct timelines *timelines = timelines_new(1000, timelines_key);
+    assert_null(timelines_find(timelines, VIEW("default/named:x")));
+    note_lease(timelines, "default/named:x", 1, 1500, "ada");
+    assert_ptr_equal(timelines_find(timelines, VIEW("default/named:x")),
+                     timelines_open(timelines, VIEW("default/named:x")));
+    size_t before = timelines_bytes(timelines);
+    /* One that was begun for a look counts, even if the look has found nothing. */
+    for (int i = 0; i < 20000; i++) {
+        snprintf(resource, sizeof resource, "default/named:%d", i);
+        assert_null(timelines_find(timelines, view_of(resource)));
+        assert_non_null(timelines_open(timelines, view_of(resource)));
+        timelines_looked(timelines, view_of(resource), 2000 + i);
+        assert_true(timelines_bytes(timelines) > before || i > 1000);
+        assert_true(timelines_bytes(timelines) <= TIMELINES_BYTES_MAX);
+        before = timelines_bytes(timelines);
+    }
+    assert_null(timelines_find(timelines, VIEW("default/named:x")));
+    timelines_free(timelines);
+}
+
+/* The wall clock is an hour ahead, until it is corrected. */
+static void a_step_of_the_wall_clock_leaves_the_holds_as_they_were(void **state)
+{
+    (void)state;
+    enum { HOUR_MS = 3600 * 1000, STEP_MS = 10 };
+    struct timelines *timelines = timelines_new(1000, timelines_key);
+    struct timeline *timeline;
+    int64_t wall_ms = 5 * HOUR_MS, now_ms = 77, first_ms = 0;
+    for (int i = 0; i < 20; i++) {
+        if (i == 10)
+            wall_ms -= HOUR_MS;
+        wall_ms += STEP_MS, now_ms += STEP_MS;
+        int64_t at_ms = timelines_clock_ms(timelines, (struct wall_time){ wall_ms * 1000 },
+                                           (struct mono_time){ now_ms * 1000 });
+        first_ms = i == 0 ? at_ms : first_ms;
+        note_lease(timelines, "default/named:x", (uint64_t)i + 1, at_ms, "ada");
+    }
+    assert_int_equal(first_ms, 5 * HOUR_MS + STEP_MS);
+    timeline = timelines_open(timelines, VIEW("default/named:x"));
+    for (size_t i = 0; i < 20; i++)
+        assert_int_equal(timeline_at(timeline, i)->began.at_ms,
+                         first_ms + (int64_t)i * STEP_MS);
+    /* A step forwards is followed, for most clocks that are wrong at first are behind. */
+    wall_ms += 3 * HOUR_MS;
+    assert_int_equal(timelines_clock_ms(timelines, (struct wall_time){ wall_ms * 1000 },
+                                        (struct mono_time){ now_ms * 1000 }),
+                     wall_ms);
+    timelines_free(timelines);
+}
+
 static void without_memory_a_timeline_is_forgotten_whole(void **state)
 {
     (void)state;
@@ -422,6 +476,8 @@ int main(void)
         cmocka_unit_test(many_threads_lose_nothing_without_saying_so),
         cmocka_unit_test(timelines_are_bounded_and_say_what_is_missing),
         cmocka_unit_test(only_a_grant_begins_a_timeline),
+        cmocka_unit_test(looking_for_a_timeline_begins_none),
+        cmocka_unit_test(a_step_of_the_wall_clock_leaves_the_holds_as_they_were),
         cmocka_unit_test(without_memory_a_timeline_is_forgotten_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

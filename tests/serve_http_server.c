@@ -33,6 +33,7 @@ static uv_loop_t *loop;
 static struct parked parked[PARKED_MAX];
 static size_t parked_count;
 static uv_signal_t term;
+static struct http_body kept;
 
 static void answer(struct http_request *request, int status, struct view body)
 {
@@ -207,10 +208,33 @@ static void reload(struct http_request *request)
 
 static void echo(struct http_request *request)
 {
-    size_t size;
-    char *body = http_request_take_body(request, &size);
-    answer(request, 200, (struct view){ body ? body : "", size });
-    free(body);
+    struct http_body body;
+    http_request_take_body(request, &body);
+    answer(request, 200, (struct view){ body.data ? body.data : "", body.size });
+    http_body_release(&body);
+}
+
+/* Keeps a body beyond its request, until the next one. */
+static void keep(struct http_request *request)
+{
+    http_body_release(&kept);
+    http_request_take_body(request, &kept);
+    answer(request, 200, VIEW("kept"));
+}
+
+/* "/denied" takes no large body; the parameter "most" bounds that of another. */
+static bool admit(void *argument, struct http_request *request, size_t *ret_body_max)
+{
+    (void)argument;
+    struct view name;
+    check(http_request_segment(request, 0, &name));
+    if (view_equal(name, VIEW("denied"))) {
+        answer(request, 401, VIEW("without a token"));
+        return false;
+    }
+    if (http_request_parameter(request, VIEW("most"), NULL) > 0)
+        *ret_body_max = (size_t)number(request, "most");
+    return true;
 }
 
 static void handle(void *argument, struct http_request *request)
@@ -225,6 +249,8 @@ static void handle(void *argument, struct http_request *request)
         describe(request);
     } else if (view_equal(name, VIEW("echo"))) {
         echo(request);
+    } else if (view_equal(name, VIEW("keep"))) {
+        keep(request);
     } else if (view_equal(name, VIEW("park"))) {
         park(request, false);
     } else if (view_equal(name, VIEW("stream"))) {
@@ -256,6 +282,7 @@ static void stopped(void *argument)
 {
     (void)argument;
     uv_close((uv_handle_t *)&term, NULL);
+    http_body_release(&kept);
     http_server_free(server);
     printf("stopped\n");
     fflush(stdout);
@@ -279,9 +306,11 @@ static bool set_limit(struct http_limits *limits, struct view name, uint64_t val
         { "head_bytes", &limits->head_bytes, NULL },
         { "headers", &limits->headers, NULL },
         { "body_bytes", &limits->body_bytes, NULL },
+        { "small_bytes", &limits->small_bytes, NULL },
         { "ahead_bytes", &limits->ahead_bytes, NULL },
         { "stream_bytes", &limits->stream_bytes, NULL },
         { "buffered_bytes", &limits->buffered_bytes, NULL },
+        { "reserve_bytes", &limits->reserve_bytes, NULL },
         { "connections", &limits->connections, NULL },
         { "peer_connections", &limits->peer_connections, NULL },
         { "head_ms", NULL, &limits->head_ms },
@@ -342,12 +371,14 @@ int main(int argc, char **argv)
     struct http_listener listeners[HTTP_LISTENERS_MAX];
     struct http_tls_files files = { .certificate = NULL };
     loop = uv_default_loop();
-    struct http_server_options options = { .env = env_real(),
-                                           .loop = loop,
-                                           .handler = { .request = handle, .hang_up = hang_up },
-                                           .limits = HTTP_LIMITS,
-                                           .listeners = listeners,
-                                           .single_headers = singles };
+    struct http_server_options options = {
+        .env = env_real(),
+        .loop = loop,
+        .handler = { .request = handle, .hang_up = hang_up, .admit = admit },
+        .limits = HTTP_LIMITS,
+        .listeners = listeners,
+        .single_headers = singles
+    };
     struct hf_error error;
     signal(SIGPIPE, SIG_IGN);
     if (!read_arguments(argc, argv, &options, listeners, &files)) {

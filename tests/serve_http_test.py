@@ -292,6 +292,48 @@ def expectation(server):
     return ""
 
 
+LARGE = 100 * KIB  # more than limits.small_bytes
+IN_CHUNKS = "Transfer-Encoding: chunked"
+
+
+@it("a client whose request the handler does not want is told before its large body is read", group="requests")
+def denied_body(server):
+    problems = ""
+    chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
+    for what, header, body in (("announced", f"Content-Length: {64 * MIB}", b""),
+                               ("begun", f"Content-Length: {LARGE}", SMUGGLED * 100),
+                               ("in chunks", IN_CHUNKS, chunk * 3), ("in one chunk", IN_CHUNKS, b"4000000\r\n")):
+        with server.connect() as link:
+            link.sendall(get("/denied", header, "Expect: 100-continue", verb="POST", body=body))
+            reply = Reply.read(link)
+            if reply.status == 100:  # the first chunk was small
+                reply = Reply.read(link, reply.rest)
+            more = reply.rest + read_all(link)
+        if (reply.status, reply.body, more) != (401, b"without a token", b""):
+            problems += f"{what}: {reply.status} {reply.body} {more[:80]}\n"
+    with server.connect() as link:
+        link.sendall(get("/denied", "Content-Length: 65536", verb="POST", body=b"x" * 65536))
+        small = Reply.read(link).status
+    figures = server.figures()
+    good = small == 404 and figures["under_way"] == 1 and figures["buffered_bytes"] < 64 * KIB
+    return problems or ("" if good else f"{small} {figures}")
+
+
+@it("a handler bounds the body that it wants, announced or in chunks", group="requests")
+def bounded_body(server):
+    statuses = []
+    for size in (LARGE, LARGE + 1):
+        body = b"x" * size
+        chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in
+                          (body[i:i + 30000] for i in range(0, size, 30000))) + b"0\r\n\r\n"
+        for header, sent in ((f"Content-Length: {size}", body), (IN_CHUNKS, chunks)):
+            with server.connect() as link:
+                link.sendall(get(f"/echo?most={LARGE}", header, verb="POST", body=sent))
+                reply = Reply.read(link)
+                statuses.append((reply.status, reply.status != 200 or reply.body == body))
+    return "" if statuses == [(200, True)] * 2 + [(413, True)] * 2 else f"{statuses}"
+
+
 @it("HEAD has the length but not the body, and HTTP/1.0 keeps alive if it asks to", group="requests")
 def versions(server):
     with server.connect() as link:
@@ -450,6 +492,68 @@ def memory_bound(server):
         statuses.append(Reply.read(link).status)
         link.close()
     return "" if 503 in statuses and server.ask("/ok").status == 200 else f"{statuses}"
+
+
+def fill_with_bodies(server):
+    """Connections whose large bodies are not complete, so many that there is memory for no other one."""
+    links, size = [], 2 * MIB
+    while size > 128 * KIB:
+        link = server.connect()
+        link.sendall(get("/echo", f"Content-Length: {size}", verb="POST", body=b"x" * (size - 1)))
+        link.settimeout(0.3)
+        try:
+            refused = link.recv(1000)
+        except TimeoutError:
+            links.append(link)
+            continue
+        assert refused.startswith(b"HTTP/1.1 503"), refused
+        link.close()
+        size //= 2
+    return links
+
+
+def park_many(server, count):
+    """How many such requests are under way, and how many were refused."""
+    links, before = [], server.figures()
+    for i in range(count):
+        links.append(server.connect())
+        links[-1].sendall(get(f"/park?id=small{i}", "X: " + "x" * 2000))
+    server.until(lambda f: f["under_way"] + f["refused"] == before["under_way"] + before["refused"] + count)
+    figures = server.figures()
+    counts = figures["under_way"] - before["under_way"], figures["refused"] - before["refused"]
+    server.ask("/wake")
+    for link in links:
+        link.close()
+    return counts
+
+
+@it("large bodies, however slow, leave memory for small requests", "buffered_bytes=4194304")
+def memory_for_small_requests(server):
+    links = fill_with_bodies(server)
+    counts = park_many(server, 200)
+    for link in links:
+        link.close()
+    return "" if links and counts == (200, 0) else f"{len(links)} {counts}"
+
+
+@it("and that memory has a bound, too", "buffered_bytes=4194304", "reserve_bytes=131072")
+def reserve_bound(server):
+    links = fill_with_bodies(server)
+    parked, refused = park_many(server, 200)
+    for link in links:
+        link.close()
+    return "" if links and 10 < parked and 50 < refused and parked + refused == 200 else f"{parked} {refused}"
+
+
+@it("a body that its handler keeps counts until it is released", "buffered_bytes=4194304")
+def kept_body(server):
+    counted = []
+    for size in (3 * MIB, 3 * MIB, 0):
+        with server.connect() as link:
+            link.sendall(get("/keep", f"Content-Length: {size}", verb="POST", body=b"x" * size))
+            status = Reply.read(link).status
+        counted.append((status, server.figures()["buffered_bytes"] // MIB))
+    return "" if counted == [(200, 3), (503, 3), (200, 0)] else f"{counted}"
 
 
 # ---- Clients that leave --------------------------------------------------------------------------

@@ -107,6 +107,41 @@ static void a_body_may_have_the_largest_size_and_no_byte_more(void **state)
     }
 }
 
+static void a_body_may_have_a_smaller_bound_than_others(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *head, *body;
+        int status;
+    } rows[] = {
+        { "Content-Length: 9", "", 0 },
+        { "Content-Length: 10", "", 413 },
+        { "Content-Length: 10", "all of it.", 413 },
+        { "Transfer-Encoding: chunked", "9\r\n", 0 },
+        { "Transfer-Encoding: chunked", "a\r\n", 413 },
+        { "Transfer-Encoding: chunked", "4\r\nfour\r\n6\r\n", 413 },
+        { "Transfer-Encoding: chunked", "a\r\nall of it.\r\n0\r\n\r\n", 413 },
+    };
+    struct message_rules rules;
+    set_up(&rules);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct view body = view_of(rows[i].body);
+        for (size_t early = 0; early <= body.size; early++) { /* when the bound is told */
+            struct message message;
+            message_init(&message, &rules);
+            message_feed(&message, VIEW("POST / HTTP/1.1\r\nHost: x\r\n"));
+            assert_false(message_body_exceeds(&message, 0));
+            message_feed(&message, view_of(rows[i].head));
+            message_feed(&message, VIEW("\r\n\r\n"));
+            message_feed(&message, view_first(body, early));
+            message_limit_body(&message, 9);
+            message_feed(&message, view_from(body, early));
+            assert_int_equal(message.status, rows[i].status);
+            message_release(&message);
+        }
+    }
+}
+
 static void without_memory_a_request_gets_503_and_leaks_nothing(void **state)
 {
     (void)state;
@@ -189,6 +224,7 @@ int main(void)
         cmocka_unit_test(a_request_is_the_same_in_pieces_of_every_size),
         cmocka_unit_test(the_bytes_after_a_request_are_left),
         cmocka_unit_test(a_body_may_have_the_largest_size_and_no_byte_more),
+        cmocka_unit_test(a_body_may_have_a_smaller_bound_than_others),
         cmocka_unit_test(without_memory_a_request_gets_503_and_leaks_nothing),
         cmocka_unit_test(callers_can_name_headers_that_occur_once),
         cmocka_unit_test(names_are_compared_without_case_but_exactly),

@@ -10,13 +10,15 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
-from serve_operator_kit import PROGRAM, SANITIZED, Server, write_tokens
+from serve_operator_kit import PROGRAM, SANITIZED, SECONDS_MAX, Server, write_tokens
 from tap_kit import end, tell
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -141,6 +143,61 @@ def test_labels(server):
     expect(grown < 60, "hundreds of keys and paths add no series", f"{grown} lines")
 
 
+def test_timelines(server):
+    """A timeline that cannot be read is not kept."""
+    def ask(count, first):
+        link = server.connection()
+        statuses = set()
+        for number in range(first, first + count):
+            link.request("GET", f"/v1/timeline?scope=nonsense:{number:01000}")
+            reply = link.getresponse()
+            reply.read()
+            statuses.add(reply.status)
+        link.close()
+        return statuses
+
+    statuses = ask(1000, 0)
+    before = server.metrics()["process_resident_memory_bytes"]
+    statuses |= ask(8000, 1000)
+    grown = server.metrics()["process_resident_memory_bytes"] - before
+    expect(statuses == {400} and (grown < 4e6 or SANITIZED),
+           "timelines of scopes that cannot be read cost no memory", f"{statuses}, {grown} bytes")
+
+
+def test_many_namespaces(folder):
+    """More namespaces than the server uses at the same time, while some are in use."""
+    with Server(folder, store="sqlite:" + os.path.join(folder, "spaces.db")) as server:
+        _, held = server.post("/v1/acquire", namespace="waits", key="k", ttl_seconds=60)
+        _, kept = server.post("/v1/acquire", namespace="held", key="k", ttl_seconds=60)
+        replies = []
+        waiting = threading.Thread(target=lambda: replies.append(server.post(
+            "/v1/acquire", namespace="waits", key="k", block_seconds=60, ttl_seconds=60)))
+        waiting.start()
+        reader = Reader(server, "?namespace=streams&kinds=granted")
+        reader.next()
+        while server.metrics()["holdfast_waiters"] == 0:
+            time.sleep(0.01)
+        granted = server.metrics()["holdfast_leases_granted_total"]
+        statuses = {server.get(f"/v1/keys?namespace=ci-{number}")[0] for number in range(200)}
+        statuses |= {server.get(f"/readyz?namespace=x-{number}")[0] for number in range(5)}
+        names = json.loads(server.get("/v1/whoami")[2])["namespaces"]
+        expect("default" in names and not any(name.startswith("x-") for name in names),
+               "a request that needs no right chooses no namespace", f"{names}")
+        figures = server.metrics()
+        expect(statuses == {200} and figures["holdfast_namespaces"] == 64,
+               "a namespace that nobody uses makes room for another one", f"{statuses}")
+        expect(figures["holdfast_leases_granted_total"] == granted, "and its figures stay")
+        expect(server.post("/v1/keepalive", namespace="held", key="k", lease_id=kept["lease_id"])[0] == 200,
+               "and so do its leases")
+        use(server, "shown", namespace="streams")
+        expect(reader.next()[1] == "granted", "a namespace whose events are read stays")
+        reader.close()
+        server.post("/v1/release", namespace="waits", key="k", lease_id=held["lease_id"])
+        waiting.join()
+        expect(replies[0][0] == 200, "and so does one in which somebody waits")
+        expect(server.stop() == 0, "and the server stops in order")
+
+
 # ---- Rules and board ---------------------------------------------------------------------------
 
 
@@ -164,6 +221,37 @@ def as_rules(expressions):
     return json.dumps({"groups": [{"name": "board", "rules": rules}]})
 
 
+# Two servers with a label of their own, as from a target's configuration. One has many conflicts, and its store's
+# time is not known.
+SERIES = """
+rule_files: [{rules}]
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: 'up{{job="holdfast", instance="a", zone="x"}}', values: "1x60"}}
+      - {{series: 'holdfast_conflicts_total{{job="holdfast", instance="a", zone="x"}}', values: "0+60x60"}}
+      - {{series: 'holdfast_store_requests_total{{job="holdfast", instance="a", zone="x", call="put", result="ok"}}',
+         values: "0+60x60"}}
+      - {{series: 'up{{job="holdfast", instance="b", zone="x"}}', values: "1x60"}}
+      - {{series: 'holdfast_conflicts_total{{job="holdfast", instance="b", zone="x"}}', values: "0+6x60"}}
+      - {{series: 'holdfast_store_requests_total{{job="holdfast", instance="b", zone="x", call="put", result="ok"}}',
+         values: "0+60x60"}}
+      - {{series: 'holdfast_clock_interval_seconds{{job="holdfast", instance="b", zone="x"}}', values: "0.1x60"}}
+    promql_expr_test:
+      - {{expr: 'count by (alertname, instance) (ALERTS{{alertstate="firing"}})', eval_time: 50m, exp_samples: [
+         {{labels: '{{alertname="HoldfastConflicts", instance="a"}}', value: 1}},
+         {{labels: '{{alertname="HoldfastClockUncertain", instance="a"}}', value: 1}}]}}
+"""
+
+
+def test_alerts(folder, rules):
+    path = os.path.join(folder, "alerts_test.yml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(SERIES.format(rules=rules))
+    done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
+    expect(done.returncode == 0, "conflicts, and a store whose time is not known, raise an alert", done.stdout + done.stderr)
+
+
 def test_rules(folder, server):
     rules, board = (os.path.join(ROOT, "docs", name) for name in ("alerts.yml", "grafana.json"))
     done = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True, check=False)
@@ -178,6 +266,7 @@ def test_rules(folder, server):
     targets = [target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"]]
     used = samples_of(text)
     expect(len(used) > 20 and not used - names, "and so is every metric of the board", str(used - names))
+    test_alerts(folder, rules)
     path = os.path.join(folder, "board.yml")
     with open(path, "w", encoding="utf-8") as file:
         file.write(as_rules(targets))
@@ -198,9 +287,11 @@ def test_metrics(folder):
         test_figures(server)
         test_formats(server)
         test_waiters(server)
+        test_timelines(server)
         test_labels(server)
         test_rules(folder, server)
     test_rights(folder)
+    test_many_namespaces(folder)
 
 
 # ---- Events -------------------------------------------------------------------------------------
@@ -482,6 +573,53 @@ def test_audit(folder):
     expect(figures["holdfast_audit_failures_total"] == 0, "all lines were written")
 
 
+def send_and_leave(server, target, body, headers):
+    """A client that does not wait for its reply."""
+    link = server.connection()
+    link.request("POST", target, body, headers)
+    link.close()
+
+
+def test_audit_of_hang_ups(folder):
+    path = os.path.join(folder, "hung-up.log")
+    tokens = write_tokens(folder, ci=("c" * 20, "lock,write", "*"), boss=("b" * 20, "admin", "*"))
+    ci, boss = {"Authorization": "Bearer " + "c" * 20}, {"Authorization": "Bearer " + "b" * 20}
+    with Server(folder, "--tokens", tokens, "--audit", path) as server:
+        _, held = server.post("/v1/acquire", ci, key="held", ttl_seconds=60)
+        _, state = server.post("/v1/acquire", ci, key="state", ttl_seconds=60)
+        _, begun = server.post("/v1/txn/begin", ci)
+        wishes = [("locks_break", "held", boss, {"fencing_token": held["fencing_token"], "reason": "stuck"}),
+                  ("release", "state", ci, {"lease_id": state["lease_id"]}),
+                  ("txn_commit", None, ci, {"txn_id": begun["txn_id"]}),
+                  ("acquire", "held", ci, {"block_seconds": 60}),
+                  ("keepalive", "state", ci, {"lease_id": state["lease_id"]})]
+        before = len(lines_of(path))
+        reader = Reader(server, "?kinds=broken", **ci)
+        reader.next()
+        store = sqlite3.connect(server.store.partition(":")[2], isolation_level=None)
+        store.execute("BEGIN IMMEDIATE")  # nothing is written until its end
+        for route, key, who, members in wishes:
+            body = json.dumps({**members, **({"key": key} if key else {})})
+            send_and_leave(server, f"/v1/{route.replace('_', '/')}", body, {**who, "Content-Type": "application/json"})
+            name = f'holdfast_http_request_duration_seconds_count{{route="{route}",result="hung_up"}}'
+            while not server.metrics(**ci).get(name):
+                time.sleep(0.01)
+        store.execute("ROLLBACK")
+        store.close()
+        while server.post("/v1/keepalive", ci, key="held", lease_id=held["lease_id"])[0] == 200:
+            time.sleep(0.01)
+        broken = reader.next()
+        reader.close()
+        ends = [json.loads(server.get(f"/v1/timeline?key={key}", **ci)[2])["holds"][0]["ended"]
+                for key in ("held", "state")]
+    found = [(line["route"], line["who"], line["result"]) for line in lines_of(path)[before:]]
+    expect(found == [("locks_break", "boss", "hung_up"), ("release", "ci", "hung_up"), ("txn_commit", "ci", "hung_up")],
+           "a change is in the audit log even if its client does not wait for the reply; a grant is given back",
+           str(found))
+    expect(broken[1] == "broken" and broken[2]["reason"] == "stuck" and ends == ["break", "release"],
+           "and in the events and the timeline", f"{broken} {ends}")
+
+
 def attack(server, secrets):
     """Uses the secrets in all places where a client sends them, right and wrong."""
     good = {"Authorization": "Bearer " + secrets["token"], "traceparent": TRACE}
@@ -565,6 +703,72 @@ def test_rate(folder):
         expect(all(server.get("/healthz")[0] == 200 for _ in range(20)), "health checks have no limit")
 
 
+def begin_body(server, target, size, headers=None, body=b""):
+    """The reply to the head of a POST, and as much of its body as this: (status, word), or None."""
+    lines = [f"POST {target} HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {size}",
+             *(f"{name}: {value}" for name, value in (headers or {}).items())]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS_MAX) as link:
+        link.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+        if size > len(body):
+            link.settimeout(5)
+        data = b""
+        try:
+            while b"}" not in data.partition(b"\r\n\r\n")[2]:
+                data += link.recv(10000) or b"}}\r\n\r\n}"
+        except TimeoutError:
+            return None
+    head, _, text = data.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(text).get("error", "ok")
+
+
+def test_bodies(folder):
+    mib = 1 << 20
+    path = os.path.join(folder, "bodies.log")
+    tokens = write_tokens(folder, jobs=("j" * 20, "lock,write", "jobs"), all=("a" * 20, "write", "*"))
+    jobs, all_spaces = ({"Authorization": "Bearer " + letter * 20} for letter in "ja")
+    with Server(folder, "--tokens", tokens, "--audit", path) as server:
+        cases = [
+            ("/v1/update?key=k", 64 * mib, {}, (401, "unauthorized")),
+            ("/v1/update?key=k", 64 * mib, jobs, (403, "forbidden")),
+            ("/v1/update?namespace=jobs&key=shard:i/0", 64 * mib, jobs, (403, "forbidden")),
+            ("/v1/update?namespace=jobs&key=k", 64 * mib + 1, jobs, (413, "too_large")),
+            ("/v1/update?namespace=jobs&key=k", 64 * mib, jobs, None),
+            ("/v1/acquire", mib, {}, (401, "unauthorized")),
+            ("/v1/acquire", mib, jobs, None),
+            ("/v1/acquire", mib + 1, jobs, (413, "too_large")),
+            ("/v1/locks/break", mib, jobs, (403, "forbidden")),
+            ("/v1/index/put", mib, jobs, (403, "forbidden")),
+            ("/v1/index/put", 8 * mib, all_spaces, None),
+            ("/v1/index/put", 8 * mib + 1, all_spaces, (413, "too_large")),
+            ("/healthz", mib, {}, (405, "wrong_method")),
+            ("/nothing", mib, jobs, (404, "not_found")),
+        ]
+        with ThreadPoolExecutor(len(cases)) as pool:
+            found = list(pool.map(lambda case: begin_body(server, *case[:3]), cases))
+        wrong = [(case[0], case[1], reply) for case, reply in zip(cases, found) if reply != case[3]]
+        expect(not wrong, "a large body is read only from a client that may send it, and to what needs it", str(wrong))
+        figures = server.metrics(**jobs)
+        count = figures['holdfast_http_requests_total{route="update",code="401"}']
+        routes = [(line["route"], line["result"]) for line in lines_of(path)]
+        expect(count == 1 and ("update", "unauthorized") in routes and ("index_put", "forbidden") in routes,
+               "a refusal is counted, and in the audit log", f"{count} {routes}")
+        state = os.urandom(2 * mib)
+        _, lease = server.post("/v1/acquire", jobs, namespace="jobs", key="k", ttl_seconds=600)
+        own = {**jobs, "X-Lease-ID": lease["lease_id"]}
+        done = server.ask("POST", "/v1/update?namespace=jobs&key=k", state, own)[0]
+        long = "\u00e4" * 170  # six bytes each, as JSON
+        scopes = [f"path:/{i}/{long}" for i in range(64)]
+        many = server.post("/v1/acquire", jobs, namespace="jobs", scopes=scopes)
+        expect(done == 200 and many[0] == 200, "such bodies arrive", f"{done} {many}")
+    with Server(folder, "--rate", "1:8", "--tokens", tokens) as server:
+        guesses = [begin_body(server, "/v1/update?key=k", mib, {"Authorization": f"Bearer {n:020}"}) for n in range(20)]
+        expect(guesses[:5] == [(401, "unauthorized")] * 5 and (429, "too_many") in guesses,
+               "nobody can try many tokens with large bodies", str(guesses))
+        replies = [begin_body(server, "/v1/txn/commit", 100000, all_spaces, b"{".ljust(100000))[0]
+                   for _ in range(8)]
+        expect(replies == [400] * 8, "a request with a large body counts once", str(replies))
+
+
 def test_options(folder):
     for options, word in ((("--log", "xml"), "--log"), (("--log-requests", "some"), "--log-requests"),
                           (("--rate", "many"), "not a rate"), (("--audit", "/nowhere/audit"), "/nowhere/audit")):
@@ -577,8 +781,10 @@ def test_logs(folder):
     test_formats_of_log(folder)
     test_trace(folder)
     test_audit(folder)
+    test_audit_of_hang_ups(folder)
     test_secrets(folder)
     test_rate(folder)
+    test_bodies(folder)
     test_options(folder)
 
 

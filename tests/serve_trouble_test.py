@@ -12,6 +12,8 @@ serve_chaos_test.py judges everything that the clients were told.
 """
 
 import os
+import re
+import socket
 import sqlite3
 import sys
 import threading
@@ -32,6 +34,8 @@ DISK_BYTES = 4 << 20
 TROUBLE = 3.0        # seconds
 STORE_TIMEOUT = 2.0  # of the bucket that hangs
 CROWD = 150          # requests at once, more than there are workers
+STATES = 4
+STATE_BYTES = 1 << 20
 REPLY_MAX = 30.0     # seconds, on a loaded machine
 PROMPT_SECONDS = 5.0  # the same: what is told at once
 
@@ -72,6 +76,30 @@ def tell_recovery(what, daemon, link, crew):
     good = good and daemon.process.poll() is None
     tell(good, f"{what}: afterwards the same server grants again", last_words(good, daemon))
     tell(link.get("/readyz").status == 200, f"{what}: and is ready")
+
+
+def abandon(daemon, count, *head, body=b""):
+    """Sends so many requests, and does not wait for the replies."""
+    for _ in range(count):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(daemon.path)
+            client.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+
+
+def figure(link, name):
+    page = link.get("/metrics").body.decode()
+    return int(float(re.search(rf"^{name} (\S+)", page, re.M).group(1)))
+
+
+def memory_becomes(link, condition):
+    """Whether the memory for requests becomes so, and how much it is."""
+    end = time.monotonic() + BUSY_SECONDS
+    while time.monotonic() < end:
+        found = figure(link, "holdfast_http_buffered_bytes")
+        if condition(found):
+            return True, found
+        time.sleep(0.05)
+    return False, found
 
 
 def end(daemon, crew, expected):
@@ -182,10 +210,16 @@ def locked_store(site):
     reply = impatient.update("probe", lease, b"later")
     say(f"an update while it is locked: {reply.status} {reply.word}")
     tell(reply.status != 200, "a locked store: nothing is acknowledged")
+    abandon(daemon, STATES, "POST /v1/update?key=probe HTTP/1.1", "Host: localhost", f"X-Lease-ID: {lease}",
+            f"Content-Length: {STATE_BYTES}", body=bytes(STATE_BYTES))
+    counted, found = memory_becomes(link, lambda size: size >= STATES * STATE_BYTES)
+    tell(counted, "a locked store: states that wait to be written count as memory of requests", f"{found} bytes")
     time.sleep(max(0, begun + TROUBLE - time.monotonic()))
     other.execute("ROLLBACK")
     other.close()
     tell_recovery("a locked store", daemon, link, crew)
+    freed, found = memory_becomes(link, lambda size: size < STATE_BYTES)
+    tell(freed, "a locked store: and no longer when they are written", f"{found} bytes")
     end(daemon, crew, ["acquire 200", "update 200", "release 200"])
 
 
@@ -221,6 +255,11 @@ def hung_store(site):
         crew.wait_for_grants(GRANTS)
         relay.hold()
         time.sleep(0.2)
+        before = figure(link, "holdfast_retries_total")
+        abandon(daemon, CROWD, "GET /readyz HTTP/1.1", "Host: localhost")
+        calls, retries = figure(link, "holdfast_calls_under_way"), figure(link, "holdfast_retries_total") - before
+        tell(calls <= CLIENTS + 2 and retries == 0,
+             "a hung store: all who ask whether the server is ready share one call", f"{calls} calls, {retries} retries")
         begun = time.monotonic()
         health = threading.Thread(target=tell_health, args=("a hung store", Link(daemon.path, REPLY_MAX)))
         later = threading.Timer(0.5, health.start)

@@ -2,9 +2,12 @@
 // serve_txn_test.mjs: transactions over the API: what is staged is seen after the commit or never,
 // whichever server decides, and whichever server is killed.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
 import { test } from 'node:test';
-import { acquire, call, checkRecorded, fresh, ok, refused, release, sleep, start, stop, storeUrl,
-} from './serve_kit.mjs';
+import { acquire, call, checkRecorded, folder, fresh, ok, refused, release, sleep, start, stop,
+  storeUrl } from './serve_kit.mjs';
 
 const main = await start(storeUrl('main'));
 
@@ -94,6 +97,42 @@ test('a release with a transaction commits it, or rolls it back', async () => {
   await ok(main, '/v1/release', { key: two.keys[1], txn_id: two.txn, rollback: true,
     lease_id: two.leases[1].lease_id });
   for (const key of two.keys) assert.equal(await visible(main, key), null);
+});
+
+test('a release decides no transaction that does not have its key', async () => {
+  const { txn, keys, leases } = await stageTwo(main);
+  const other = await acquire(main, fresh());
+  const { key, lease_id } = other;
+  for (const rollback of [false, true])
+    await refused(main, 409, 'txn_mismatch', '/v1/release', { key, lease_id, txn_id: txn, rollback });
+  assert.equal((await ok(main, '/v1/txn/show', { txn_id: txn })).state, 'pending');
+  await release(main, key, other); // which is still there
+  await refused(main, 404, 'not_found', '/v1/release',
+    { key: keys[0], lease_id: leases[0].lease_id, txn_id: '0'.repeat(32) });
+  await ok(main, '/v1/release', { key: keys[0], lease_id: leases[0].lease_id, txn_id: txn });
+});
+
+test('a token that may only lock decides no transaction, by a release either', async () => {
+  const file = path.join(folder, 'tokens');
+  const secret = { locker: 'l'.repeat(32), writer: 'w'.repeat(32) };
+  const hash = (text) => createHash('sha256').update(text).digest('hex');
+  fs.writeFileSync(file, `locker ${hash(secret.locker)} lock *
+writer ${hash(secret.writer)} lock,write *
+`, { mode: 0o600 });
+  const server = await start(storeUrl('rights'), '--tokens', file);
+  const as = (name) => ({ headers: { authorization: `Bearer ${secret[name]}` } });
+  const txn_id = (await ok(server, '/v1/txn/begin', {}, as('writer'))).txn_id;
+  const key = fresh();
+  const { lease_id } = await ok(server, '/v1/acquire', { key, txn_id }, as('writer'));
+  const ends = { key, lease_id, txn_id };
+  for (const rollback of [false, true])
+    await refused(server, 403, 'forbidden', '/v1/release', { ...ends, rollback }, as('locker'));
+  await refused(server, 403, 'forbidden', '/v1/txn/commit', { txn_id }, as('locker'));
+  const { state } = await ok(server, '/v1/txn/show', { txn_id }, as('locker'));
+  assert.equal(state, 'pending');
+  await ok(server, '/v1/release', ends, as('writer'));
+  assert.equal((await ok(server, '/v1/txn/show', { txn_id }, as('locker'))).state, 'commit');
+  await stop(server);
 });
 
 test('a removal is staged, too', async () => {

@@ -55,6 +55,7 @@ NOT_SERVED = {
         "write takes a lock that covers the object's, held alone": OBJECTS,
         "read tells what is not there from what is not fenced, and leaves the file alone": OBJECTS,
         "a lease that is provably over says so, and one that only should be over is overdue": DETAIL,
+        "hold ends as soon as its lease has, even if the store does not answer": LOCAL,
         "clock names the boot-time clock of a local store": LOCAL,
         "bad input is one clear sentence": TABLES,
     },

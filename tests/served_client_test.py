@@ -448,6 +448,62 @@ def _(s):
     s.run("release", own, "--store", store)
 
 
+STRANGE_PATHS = ("/srv/my file", "/up/$(touch ran).csv", "/a;touch ran", "/a`touch ran`", "/it's", "/a\"b",
+                 "/a\nb", "/a\\b", "/a\\\\nb", "/50%", "/a%20b", "/*", "/~&|<>(){}[]!#?", "/\x1b[2J", "/\u0085",
+                 "/\u00e9\u65e5")
+
+
+@it("the lease of any path is one word, which a shell and a terminal leave alone")
+def _(s):
+    s.serve()
+    for path in STRANGE_PATHS:
+        lease = s.out("acquire", f"path:{path}").decode()
+        true(re.fullmatch(r"\d+:\w+:default/scope/[\w:/.%-]+\n", lease), lease)
+        for command in ('holdfast renew -q $1', 'echo $1 | holdfast renew -q -', 'HOLDFAST_LEASE=$1 holdfast release'):
+            subprocess.run(["sh", "-c", command, "sh", lease.strip()], cwd=s.path, env=s.env, check=True)
+    equal(s.out("run", "path:/a b", "--", "holdfast", "run", "--no-wait", "path:/a b", "echo", "ran"), b"ran\n")
+
+
+@it("what hold prints is one lease for a shell, whatever the path is, and runs nothing")
+def _(s):
+    s.serve()
+    for path in STRANGE_PATHS:
+        holder = s.begin("hold", f"path:{path}", stdin=subprocess.PIPE)
+        lines = holder.stdout.read()
+        done = subprocess.run(["sh", "-c", 'eval "$1"; exec holdfast renew -q "$HOLDFAST_LEASE"', "sh", lines],
+                              cwd=s.path, env=s.env, stderr=subprocess.PIPE, check=False)
+        equal((done.returncode, done.stderr), (0, b""), path)
+        holder.stdin.close()
+        equal(holder.wait(30), 0, path)
+    true(not os.path.exists(s.file("ran")), "nothing ran")
+
+
+@it("the form of a server's log comes from an option, a variable or the file, and a file is refused")
+def _(s):
+    s.env["HOLDFAST_STORE"] = "sqlite:store.db"
+    serve = ("serve", "--listen", "127.0.0.1:0", "--for", "100ms")
+
+    def log_of(*args):
+        done = s.run(*serve, *args, expect=None)
+        equal(done.returncode, 0, done.stderr)
+        return [line.startswith(b"{") for line in done.stderr.splitlines()]
+
+    true(not any(log_of()), "text by default")
+    s.write("holdfast.conf", b"[defaults]\nlog = json\n")
+    s.env["HOLDFAST_CONFIG"] = s.file("holdfast.conf")
+    true(all(log_of()) and log_of(), "by the file")
+    s.env["HOLDFAST_LOG"] = "text"
+    true(not any(log_of()) and all(log_of("--log", "json")), "by the variable and the option")
+    for name in ("text:log", "json:log"):
+        s.env["HOLDFAST_LOG"] = name
+        true("redirect stderr" in fails(s, "INVALID", *serve), name)
+    s.env["HOLDFAST_LOG"] = ""
+    true("redirect stderr" in fails(s, "INVALID", *serve, "--log", "json:log"), "as an option")
+    s.write("holdfast.conf", b"[defaults]\nlog = text:" + s.file("log").encode() + b"\n")
+    true("redirect stderr" in fails(s, "INVALID", *serve), "in the file")
+    true(not os.path.exists(s.file("log")), "no log was created")
+
+
 @it("the transactions of a server are listed by labels, because their ids are secret")
 def _(s):
     s.serve()
@@ -562,6 +618,8 @@ HOSTILE = [
     ("less than nothing left", http_reply({**GOOD, "remaining_ms": -1})),
     ("a lease for ever", http_reply({**GOOD, "remaining_ms": 1 << 62})),
     ("a wait below nothing", http_reply({**GOOD, "waited_ms": -5})),
+    ("a time after the last", http_reply({**GOOD, "expires_at_unix": 1 << 62})),
+    ("a time before the first", http_reply({**GOOD, "updated_at_unix": -(1 << 62)})),
     ("deep JSON", http_reply(b'{"x":' * 5000 + b"1" + b"}" * 5000)),
     ("a flood", http_reply(b" " * (8 << 20))),
     ("an unknown refusal", http_reply({"error": "why"}, "500 Oops")),
@@ -613,6 +671,28 @@ def _(s):
     equal(process.stdout.readline(), b"asked\n")
     true(SANITIZED or time.monotonic() - begun < 4.5, "it ended with the lease")
     equal(process.wait(60), code(s, "LOST"))
+    stand_in.close()
+
+
+@it("a release that got no reply, and is refused when it is repeated, is UNSURE and not LOST")
+def _(s):
+    releases = []
+
+    def reply(path):
+        if path != "/v1/release":
+            return http_reply(GOOD)
+        releases.append(path)
+        # The server was started again, and does not know that it has released the lease.
+        return b"" if len(releases) == 1 else http_reply({"error": "lease_expired"}, "403 Forbidden")
+
+    stand_in = StandIn(reply)
+    # A release may remain in doubt, because the lease expires on its own. A success must be recorded.
+    for options, status in (([], 0), (["--once-per", "1h"], code(s, "UNSURE"))):
+        releases.clear()
+        done = s.run("run", "--store", stand_in.url, *options, "x", "true", expect=None)
+        equal(done.returncode, status, options)
+        true(b" UNSURE: " in done.stderr, done.stderr)
+        equal(len(releases), 3, "with the one that was made in the background")
     stand_in.close()
 
 

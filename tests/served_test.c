@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "env/env.h"
+#include "lock/handle.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -143,7 +144,7 @@ static void a_lock_is_held_renewed_and_released(void **state)
     hf_lock_free(other);
 }
 
-struct waiter {
+struct waiting {
     struct hf_lock *lock;
     enum hf_status status;
     struct hf_error error;
@@ -151,7 +152,7 @@ struct waiter {
 
 static void *wait_long(void *argument)
 {
-    struct waiter *waiter = argument;
+    struct waiting *waiter = argument;
     waiter->status = hf_lock_acquire(waiter->lock, 60000, &waiter->error);
     return NULL;
 }
@@ -160,7 +161,7 @@ static void a_wait_ends_by_a_release_an_interrupt_or_its_time(void **state)
 {
     struct scene *scene = *state;
     struct hf_lock *mine = lock_of(scene, scene->one, "path:/a/b", NULL);
-    struct waiter waiter = { .lock = lock_of(scene, scene->two, "tree:/a", NULL) };
+    struct waiting waiter = { .lock = lock_of(scene, scene->two, "tree:/a", NULL) };
     pthread_t thread;
     OK(hf_lock_acquire(mine, 0, &scene->error));
     IS(HF_TIMEOUT, hf_lock_acquire(waiter.lock, 50, &scene->error));
@@ -362,6 +363,58 @@ static void a_lease_is_passed_on_as_text(void **state)
     IS(HF_LOST, hf_lock_adopt(scene->one, text, NULL, &other, &scene->error));
 }
 
+/* What a shell or a terminal would change is written as %XX; earlier versions wrote it as it is. */
+static void a_lease_is_one_word_whatever_its_scope_is(void **state)
+{
+    static const char *const rows[][2] = {
+        { "path:/a b", "path:/a%20b" },
+        { "path:/$(x);'y'", "path:/%24%28x%29%3B%27y%27" },
+        { "tree:/a\nb\\c\x1b", "tree:/a%0Ab%5Cc%1B" },
+        { "path:/50%", "path:/50%25" },
+        { "path:/a%20b", "path:/a%2520b" },
+        { "path:/\xc2\x85\xc3\xa9", "path:/%C2%85\xc3\xa9" },
+    };
+    struct scene *scene = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct hf_lock *mine = lock_of(scene, scene->one, rows[i][0], NULL), *other;
+        struct hf_lease_name name = HF_LEASE_NAME;
+        char text[HF_LEASE_TEXT_MAX], raw[HF_LEASE_TEXT_MAX], scope[HF_SCOPE_TEXT_MAX];
+        OK(hf_lock_acquire(mine, 0, &scene->error));
+        OK(hf_lock_text(mine, text, &scene->error));
+        hf_lock_detach(mine);
+        char *place = strstr(text, "/scope/");
+        assert_non_null(place);
+        assert_string_equal(place + strlen("/scope/"), rows[i][1]);
+        OK(hf_lease_parse(text, &name, &scene->error));
+        assert_string_equal(strstr(name.table, "/scope/") + strlen("/scope/"), rows[i][0]);
+        OK(hf_lock_adopt(scene->two, text, NULL, &other, &scene->error));
+        OK(hf_lock_scope(other, 0, scope, &scene->error));
+        assert_string_equal(scope, rows[i][0]);
+        hf_lock_detach(other);
+        snprintf(raw, sizeof raw, "%.*s%s", (int)(place + strlen("/scope/") - text), text,
+                 rows[i][0]);
+        bool is_of_today = strcmp(rows[i][0], "path:/a%20b") == 0;
+        IS(is_of_today ? HF_LOST : HF_OK,
+           hf_lock_adopt(scene->two, raw, NULL, &other, &scene->error));
+        if (is_of_today)
+            OK(hf_lock_adopt(scene->two, text, NULL, &other, &scene->error));
+        OK(hf_lock_release(other, &scene->error));
+        hf_lock_free(other);
+    }
+}
+
+static void a_lease_that_cannot_be_printed_is_not_granted(void **state)
+{
+    struct scene *scene = *state;
+    char path[900] = "path:/";
+    struct hf_lock *lock;
+    memset(path + strlen(path), ' ', 600);
+    IS(HF_INVALID, hf_lock_new(scene->one, path, NULL, &lock, &scene->error));
+    path[400] = '\0';
+    OK(hf_lock_new(scene->one, path, NULL, &lock, &scene->error));
+    hf_lock_free(lock);
+}
+
 static void closing_a_client_releases_its_leases(void **state)
 {
     struct scene *scene = *state;
@@ -374,6 +427,27 @@ static void closing_a_client_releases_its_leases(void **state)
     hf_lock_free(mine);
     OK(hf_lock_acquire(other, 10000, &scene->error));
     hf_lock_free(other);
+}
+
+static void a_wait_that_begins_while_its_client_is_closed_is_cancelled(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *mine = lock_of(scene, scene->two, "x", NULL);
+    struct waiting waiter = { .lock = lock_of(scene, scene->one, "x", NULL) };
+    struct mono_time start = env_now(env_real());
+    pthread_t thread;
+    OK(hf_lock_acquire(mine, 0, &scene->error));
+    table_ref_begin_ending(waiter.lock->ref); /* the call waits for the end of this first */
+    pthread_create(&thread, NULL, wait_long, &waiter);
+    env_sleep(env_real(), SPAN_MS(300));
+    hf_client_close(scene->one);
+    scene->one = NULL;
+    table_ref_finish_ending(waiter.lock->ref);
+    pthread_join(thread, NULL);
+    assert_status(HF_CANCELLED, waiter.status, &waiter.error);
+    assert_true(mono_since(env_now(env_real()), start).us < SPAN_S(50).us);
+    hf_lock_free(waiter.lock);
+    hf_lock_free(mine);
 }
 
 /* ---- The keeper ------------------------------------------------ */
@@ -677,7 +751,13 @@ int main(void)
         SCENE("several scopes are held, all or none", several_scopes_are_held_all_or_none),
         SCENE("work is done once per period", work_is_done_once_per_period),
         SCENE("a lease is passed on as text", a_lease_is_passed_on_as_text),
+        SCENE("a lease is one word, whatever its scope is",
+              a_lease_is_one_word_whatever_its_scope_is),
+        SCENE("a lease that could not be printed is not granted",
+              a_lease_that_cannot_be_printed_is_not_granted),
         SCENE("closing a client releases its leases", closing_a_client_releases_its_leases),
+        SCENE("a wait that begins while its client is closed is cancelled",
+              a_wait_that_begins_while_its_client_is_closed_is_cancelled),
         SCENE("a holder is told when its server is away, and when it is back",
               a_holder_is_told_when_its_server_is_away_and_when_it_is_back),
         SCENE("a key is changed under its lease, and read by all",

@@ -13,6 +13,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,6 +29,9 @@ const (
 )
 
 var server, key = "http://127.0.0.1:9341", "visits"
+
+// errRefused is in the error of a request that the server refuses (403), as it does when the lease has ended.
+var errRefused = errors.New("refused")
 
 type lease struct {
 	LeaseID      string `json:"lease_id"`
@@ -62,7 +66,9 @@ func send(ctx context.Context, method, route string, body []byte, headers map[st
 	}
 	defer reply.Body.Close()
 	data, err = io.ReadAll(reply.Body)
-	if err == nil && reply.StatusCode >= 400 {
+	if err == nil && reply.StatusCode == http.StatusForbidden {
+		err = fmt.Errorf("%s: %w: %s", route, errRefused, data)
+	} else if err == nil && reply.StatusCode >= 400 {
 		err = fmt.Errorf("%s: %s", route, data)
 	}
 	return data, err != nil && reply.StatusCode >= 500, err
@@ -110,10 +116,15 @@ func keep(ctx context.Context, held lease, end time.Time, lost context.CancelFun
 			sent := time.Now()
 			var renewed lease
 			renewing, done := context.WithDeadline(ctx, end)
-			if post(renewing, "/v1/keepalive", map[string]any{"key": key, "lease_id": held.LeaseID}, &renewed) == nil {
+			err := post(renewing, "/v1/keepalive", map[string]any{"key": key, "lease_id": held.LeaseID}, &renewed)
+			done()
+			if errors.Is(err, errRefused) {
+				lost()
+				return
+			}
+			if err == nil { // after any other error the next one may succeed
 				end = sent.Add(time.Duration(renewed.RemainingMS) * time.Millisecond)
 			}
-			done()
 		}
 	}
 }
@@ -129,6 +140,7 @@ func withLock(work func(context.Context, lease) error) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop() // the lease is not renewed any more, even if work panics
 	go keep(ctx, held, asked.Add(time.Duration(held.WaitedMS+held.RemainingMS)*time.Millisecond), stop)
 	err = work(ctx, held)
 	stop()

@@ -23,7 +23,8 @@ async function call(route, body, headers = {}) {
     if (reply instanceof Response && reply.ok) return reply;
     const again = reply instanceof Error || reply.status >= 500;
     if (!again || tried === TRIES) {
-      throw new Error(reply instanceof Error ? `${route}: ${reply.cause ?? reply}` : `${route}: ${await reply.text()}`);
+      const why = reply instanceof Error ? reply.cause ?? reply : await reply.text();
+      throw Object.assign(new Error(`${route}: ${why}`), { status: reply.status });
     }
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** tried));
   }
@@ -45,7 +46,9 @@ async function withLock(work) {
   const renew = setInterval(async () => {
     const sent = performance.now();
     await post('/v1/keepalive', { key, lease_id: lease.lease_id })
-      .then((reply) => { end = sent + reply.remaining_ms; }, () => {}); // the next one may succeed
+      .then((reply) => { end = sent + reply.remaining_ms; }, (error) => {
+        if (error.status === 403) lost.abort(); // it has ended; after any other error the next one may succeed
+      });
   }, TTL_MS / 3);
   const watch = setInterval(() => { if (performance.now() >= end) lost.abort(); }, 100);
   try {

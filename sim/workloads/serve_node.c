@@ -216,19 +216,30 @@ static struct call_order *txn_order_for(struct server *server, struct exchange *
     return &own->order;
 }
 
+#define STATE_TEXT_MAX 64
+
+static void free_text(void *text, const struct call_order *order)
+{
+    (void)order;
+    free(text);
+}
+
 static struct call_order *order_for(struct server *server, struct exchange *exchange)
 {
     static const enum lease_order_kind kinds[] = { [EXCHANGE_ACQUIRE] = LEASE_ACQUIRE,
                                                    [EXCHANGE_KEEPALIVE] = LEASE_KEEPALIVE,
                                                    [EXCHANGE_RELEASE] = LEASE_RELEASE,
                                                    [EXCHANGE_UPDATE] = LEASE_UPDATE };
-    char note[64], text[64] = "x";
+    char note[64];
     struct call_order *order;
     struct hf_error error;
     if (exchange->kind > EXCHANGE_UPDATE)
         return txn_order_for(server, exchange);
+    char *text = calloc(1, STATE_TEXT_MAX); /* the order's */
+    check(text);
+    text[0] = 'x';
     if (exchange->operation > 0)
-        snprintf(text, sizeof text, "%" PRIu64 " %" PRId64 " ", exchange->operation,
+        snprintf(text, STATE_TEXT_MAX, "%" PRIu64 " %" PRId64 " ", exchange->operation,
                  exchange->balance);
     snprintf(note, sizeof note, "{\"exchange\":%" PRIu64 "}", exchange->number);
     struct lease_task task = { .kind = kinds[exchange->kind],
@@ -242,7 +253,9 @@ static struct call_order *order_for(struct server *server, struct exchange *exch
                                .rolls_back = exchange->rolls_back,
                                .data = text,
                                .size = strlen(text),
-                               .when = HF_KEY_IF };
+                               .when = HF_KEY_IF,
+                               .done = free_text,
+                               .argument = text };
     check(lease_order_new(server->env, server->ids, &task, &order, &error) == HF_OK);
     return order;
 }

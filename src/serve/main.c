@@ -491,26 +491,17 @@ static struct http_figures read_http_figures(void *argument)
     return http_server_figures(daemon->http);
 }
 
-/* Somebody who only watches the server does not keep it from being idle. */
-static bool is_use(const struct http_request *request)
-{
-    static const char *const reads[] = { "/v1/get", "/v1/describe", "/v1/index/get",
-                                         "/v1/index/query" };
-    struct view path = http_request_path(request);
-    if (http_request_verb(request) == HTTP_VERB_POST)
-        return view_starts_with(path, VIEW("/v1/"));
-    for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++)
-        if (view_equal(path, view_of(reads[i])))
-            return true;
-    return false;
-}
-
 static void on_request(void *argument, struct http_request *request)
 {
     struct daemon *daemon = argument;
-    if (is_use(request))
-        upkeep_note_request(daemon->upkeep);
+    upkeep_note_request(daemon->upkeep, request);
     api_request(daemon->api, request);
+}
+
+static bool on_large_body(void *argument, struct http_request *request, size_t *ret_body_max)
+{
+    struct daemon *daemon = argument;
+    return api_admit(daemon->api, request, ret_body_max);
 }
 
 static void on_hang_up(void *argument, struct http_request *request)
@@ -588,7 +579,9 @@ static void on_uv_signal(uv_signal_t *handle, int number)
 
 static bool is_network_store(const char *url)
 {
-    return strncmp(url, "s3:", 3) == 0;
+    struct view text = view_of(url);
+    return view_starts_with(text, VIEW("s3:")) || view_starts_with(text, VIEW("gs:")) ||
+           view_starts_with(text, VIEW("azure:"));
 }
 
 /* Opens the store for clients, with all checks that they make, and reads the bucket's secret. */
@@ -665,7 +658,7 @@ static enum hf_status start_http(struct daemon *daemon, struct hf_error *error)
     struct http_server_options wanted = {
         .env = daemon->env,
         .loop = &daemon->loop,
-        .handler = { on_request, on_hang_up, daemon },
+        .handler = { on_request, on_hang_up, on_large_body, daemon },
         .limits = HTTP_LIMITS,
         .listeners = options->listeners,
         .listener_count = options->listener_count,

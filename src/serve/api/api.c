@@ -12,15 +12,10 @@
 /* ---- Numbers ------------------------------------------------------------------------- */
 
 /* The core knows requests by numbers. Ours are the addresses of exchanges and, one higher, of
- * spaces that are being opened. */
+ * spaces that are being opened (spaces.c). */
 static uint64_t exchange_number(const struct exchange *exchange)
 {
     return (uint64_t)(uintptr_t)exchange;
-}
-
-static uint64_t space_number(const struct space *space)
-{
-    return (uint64_t)(uintptr_t)space + 1;
 }
 
 /* ---- Exchanges ----------------------------------------------------------------------- */
@@ -47,12 +42,14 @@ void exchange_release(struct exchange *exchange)
     if (--exchange->users > 0)
         return;
     check(!exchange->http && !exchange->waits);
+    if (exchange->space)
+        LIST_REMOVE(exchange, in_space);
     if (exchange->is_long)
         exchange->api->long_work--;
     ask_release(&exchange->ask);
     buffer_release(&exchange->body);
     buffer_release(&exchange->freed);
-    free(exchange->sent);
+    http_body_release(&exchange->sent);
     spare_give(&exchange->api->exchanges, exchange, SPARE_EXCHANGES_MAX);
 }
 
@@ -69,6 +66,7 @@ static struct exchange *exchange_new(struct api *api, struct http_request *http)
     exchange->body = BUFFER_INIT(API_REPLY_MAX);
     exchange->freed = BUFFER_INIT(API_REPLY_MAX);
     exchange->info = HF_KEY_INFO;
+    exchange->counted = http_request_user(http) != NULL; /* by api_admit */
     http_request_set_user(http, exchange);
     return exchange;
 }
@@ -114,10 +112,40 @@ static void make_work(struct call_order *order, enum core_call what, int64_t pol
     call_result_set(result, own->work(own->exchange, &error), &error);
 }
 
+/* An order of the exchange is freed. What it has changed is reported even if its client has not
+ * waited for the reply: later, because the core is in the middle of an event. */
+static void leave_exchange(void *argument, const struct call_order *order)
+{
+    struct exchange *exchange = argument;
+    struct api *api = exchange->api;
+    bool happened = order->call > 0 && order->result.status == HF_OK;
+    if (happened && atomic_load(&exchange->gone) && exchange_changes(exchange) &&
+        !exchange->route->given_back) {
+        exchange->token = order->result.token;
+        exchange->next = api->unheard;
+        api->unheard = exchange;
+    } else {
+        exchange_release(exchange);
+    }
+}
+
+/* Their replies go nowhere. */
+static void finish_unheard(struct api *api)
+{
+    const struct core_result done = { .status = HF_OK };
+    struct exchange *exchange;
+    while ((exchange = api->unheard)) {
+        api->unheard = exchange->next;
+        exchange->route->finish(exchange, &done);
+        exchange_release(exchange);
+        calls_pump(&api->calls);
+    }
+}
+
 static void free_work(struct call_order *order)
 {
     struct work_order *own = (struct work_order *)(void *)order;
-    exchange_release(own->exchange);
+    leave_exchange(own->exchange, order);
     free(own);
 }
 
@@ -133,7 +161,9 @@ static enum hf_status give_work(struct exchange *exchange,
     call_order_init(&own->order, make_work, free_work);
     own->exchange = exchange;
     own->work = work;
-    struct core_work asked = { .order = own };
+    struct core_work asked = { .order = own, .shared = exchange->route->is_shared };
+    if (asked.shared)
+        asked.retry.id = view_of(exchange->route->path); /* other ids contain NULs */
     exchange->users++;
     enum hf_status status =
         core_work(api->core, exchange_number(exchange), &asked, env_now(api->env), error);
@@ -180,13 +210,18 @@ bool exchange_is_wanted(struct exchange *exchange)
     return !atomic_load(&exchange->gone) && !atomic_load(&exchange->api->ends_work);
 }
 
-/* What separates requests with the same id: the namespace, and the resource. */
+/* What separates requests with the same id: the client, the namespace, and the resource. Names may
+ * have any byte but NUL, so NULs separate them. A client is the name of its token, because the
+ * token itself may be replaced before a retry; without tokens, there is only one. */
 static struct view retry_id(struct exchange *exchange, struct buffer *text)
 {
     const struct ask *ask = &exchange->ask;
+    const char *parts[] = { exchange->who ? exchange->who : "", ask->ns,
+                            exchange_scope(exchange), ask->request_id };
     if (!ask->request_id)
         return VIEW("");
-    buffer_print(text, "%s/%s/%s", ask->ns, exchange_scope(exchange), ask->request_id);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        buffer_append(text, (struct view){ parts[i], strlen(parts[i]) + 1 });
     return buffer_view(text);
 }
 
@@ -194,12 +229,18 @@ static struct view retry_id(struct exchange *exchange, struct buffer *text)
 static uint64_t content_hash(const struct exchange *exchange, const struct lease_task *task)
 {
     const struct ask *ask = &exchange->ask;
-    const char *texts[] = { exchange->route->path, ask->lease_id, ask->owner, ask->etag,
-                            ask->txn_id,           task->note };
+    const char *texts[] = { exchange->route->path,
+                            exchange_scope(exchange),
+                            ask->lease_id,
+                            ask->owner,
+                            ask->etag,
+                            ask->txn_id,
+                            task->note };
     uint64_t numbers[] = { (uint64_t)task->ttl_ms,
                            task->mode,
                            task->slots,
                            task->if_absent,
+                           task->is_key,
                            task->token,
                            task->when.version_set,
                            task->when.version,
@@ -267,11 +308,6 @@ static enum hf_status give_to_core(struct exchange *exchange, struct lease_task 
     return status;
 }
 
-static void leave_exchange(void *exchange)
-{
-    exchange_release(exchange);
-}
-
 void exchange_order(struct exchange *exchange, struct lease_task *task)
 {
     struct hf_error error;
@@ -298,154 +334,6 @@ void exchange_order(struct exchange *exchange, struct lease_task *task)
     buffer_release(&space);
     if (status != HF_OK)
         exchange_refuse_for(exchange, &error);
-}
-
-/* ---- Namespaces ---------------------------------------------------------------------- */
-
-struct opening {
-    struct call_order order; /* must be the first member */
-    struct space *space;
-};
-
-static void make_opening(struct call_order *order, enum core_call what, int64_t poll_ms,
-                         struct core_result *result)
-{
-    struct space *space = ((struct opening *)(void *)order)->space;
-    struct hf_client_options options = HF_CLIENT_OPTIONS;
-    struct hf_error error;
-    (void)poll_ms;
-    check(what == CORE_CALL_WORK);
-    options.ns = space->name;
-    options.event = space_event;
-    options.event_argument = space;
-    enum hf_status status =
-        hf_client_open_on(space->api->options.store, &options, &space->opened, &error);
-    /* Events cost time: none until somebody listens. */
-    if (status == HF_OK)
-        status = hf_client_choose_events(space->opened, 0, &error);
-    call_result_set(result, status, &error);
-}
-
-static void free_opening(struct call_order *order)
-{
-    free((struct opening *)(void *)order);
-}
-
-static void space_free(struct space *space)
-{
-    keep_client_figures(space->api, space->client);
-    hf_client_close(space->client);
-    free(space);
-}
-
-static void forget_space(struct space *space)
-{
-    map_take(&space->api->spaces, view_of(space->name));
-    space_free(space);
-}
-
-/* Lets the requests that wait for the namespace begin, in the order in which they arrived. */
-static void end_opening(struct space *space, const struct core_result *result)
-{
-    struct exchange *waiting = NULL;
-    space->client = space->opened;
-    while (space->waiting) {
-        struct exchange *exchange = space->waiting;
-        space->waiting = exchange->next;
-        exchange->next = waiting;
-        exchange->waits = false;
-        waiting = exchange;
-    }
-    bool is_open = result->status == HF_OK;
-    while (waiting) {
-        struct exchange *exchange = waiting;
-        waiting = exchange->next;
-        if (is_open)
-            exchange->route->begin(exchange);
-        else
-            exchange_refuse(exchange, result);
-    }
-    if (!is_open)
-        forget_space(space);
-}
-
-static enum hf_status begin_opening(struct space *space, struct hf_error *error)
-{
-    struct api *api = space->api;
-    struct opening *opening = calloc(1, sizeof *opening);
-    if (!opening)
-        return error_no_memory(error);
-    call_order_init(&opening->order, make_opening, free_opening);
-    opening->space = space;
-    struct core_work work = { .order = opening };
-    enum hf_status status =
-        core_work(api->core, space_number(space), &work, env_now(api->env), error);
-    if (status != HF_OK)
-        free(opening);
-    return status;
-}
-
-/* NULL: the error says why. */
-static struct space *space_new(struct api *api, const char *name, struct hf_error *error)
-{
-    void *old;
-    struct space *space = NULL;
-    if (strlen(name) > HF_NAME_MAX)
-        error_set(error, HF_INVALID, "a namespace has at most %d bytes", HF_NAME_MAX);
-    else if (api->spaces.count >= API_SPACES_MAX)
-        error_set(error, HF_UNAVAILABLE,
-                  "this server already uses %d namespaces, which is its limit", API_SPACES_MAX);
-    else if (!(space = calloc(1, sizeof *space)))
-        error_no_memory(error);
-    if (!space)
-        return NULL;
-    space->api = api;
-    snprintf(space->name, sizeof space->name, "%s", name);
-    if (!map_put(&api->spaces, view_of(space->name), space, &old)) {
-        free(space);
-        error_no_memory(error);
-        return NULL;
-    }
-    if (begin_opening(space, error) != HF_OK) {
-        forget_space(space);
-        return NULL;
-    }
-    return space;
-}
-
-/* Begins the exchange now, or when its namespace has been opened. */
-static void enter_space(struct exchange *exchange)
-{
-    struct api *api = exchange->api;
-    struct hf_error error;
-    if (exchange->route->whole_store)
-        exchange->ask.ns = "default"; /* any client will do */
-    struct space *space = map_get(&api->spaces, view_of(exchange->ask.ns));
-    if (!space)
-        space = space_new(api, exchange->ask.ns, &error);
-    if (!space) {
-        exchange_refuse_for(exchange, &error);
-        return;
-    }
-    exchange->space = space;
-    if (space->client) {
-        exchange->route->begin(exchange);
-        return;
-    }
-    exchange->next = space->waiting;
-    exchange->waits = true;
-    space->waiting = exchange;
-}
-
-static void leave_space(struct exchange *exchange)
-{
-    struct exchange **at = &exchange->space->waiting;
-    while (*at != exchange) {
-        check(*at);
-        at = &(*at)->next;
-    }
-    *at = exchange->next;
-    exchange->waits = false;
 }
 
 /* ---- Routes -------------------------------------------------------------------------- */
@@ -503,53 +391,6 @@ static bool has_json_body(const struct http_request *http)
            view_starts_with(type, VIEW("application/json"));
 }
 
-/* A client has its own rate, by its token, or else by its address. */
-static bool passes_rate(struct exchange *exchange)
-{
-    struct api *api = exchange->api;
-    enum rate_kind kind = exchange->route->by_holders ? RATE_HOLDERS : RATE_OTHERS;
-    struct view client =
-        exchange->who ? view_of(exchange->who) : http_request_client(exchange->http);
-    if (!api->rates || exchange->route->right == 0)
-        return true;
-    struct span wait = rate_take(api->rates, client, kind, env_now(api->env));
-    if (wait.us > 0)
-        exchange_refuse_rate(exchange, wait);
-    return wait.us == 0;
-}
-
-static bool passes_guard(struct exchange *exchange)
-{
-    const char *name, *ns = exchange->route->has_space ? exchange->ask.ns : NULL;
-    if (exchange->route->whole_store)
-        ns = "*"; /* which only a token for all namespaces covers */
-    enum guard_verdict verdict =
-        guard_check(exchange->api->guard, exchange->http, exchange->route->right, ns, &name);
-    if (name)
-        exchange->who = arena_copy(&exchange->ask.arena, view_of(name)).data;
-    /* Also for those that may not: nobody can try many tokens. */
-    if (!passes_rate(exchange))
-        return false;
-    exchange->denied = verdict != GUARD_PASSES;
-    switch (verdict) {
-    case GUARD_PASSES: return true;
-    case GUARD_WRONG_HOST:
-        exchange_refuse_http(exchange, 403, "wrong_host",
-                             "the Host or Origin header does not name this server; start it "
-                             "with --host NAME to allow a name");
-        return false;
-    case GUARD_NO_TOKEN:
-        exchange_refuse_http(exchange, 401, "unauthorized",
-                             "send a token of this server: Authorization: Bearer TOKEN");
-        return false;
-    case GUARD_NO_RIGHT:
-    default:
-        exchange_refuse_http(exchange, 403, "forbidden",
-                             "this token does not have the right to do that in this namespace");
-        return false;
-    }
-}
-
 static enum hf_status read_ask(struct exchange *exchange, struct hf_error *error)
 {
     const struct route *route = exchange->route;
@@ -561,19 +402,26 @@ static enum hf_status read_ask(struct exchange *exchange, struct hf_error *error
     return status;
 }
 
+/* False: the client has been told why, and the exchange may be gone. */
+static bool has_route(struct exchange *exchange)
+{
+    bool known;
+    find_route(exchange, &known);
+    if (exchange->route)
+        return true;
+    exchange_refuse_http(exchange, known ? 405 : 404, known ? "wrong_method" : "not_found",
+                         known ? "this path has another method" : "there is no such path");
+    return false;
+}
+
 static void route_exchange(struct exchange *exchange)
 {
     struct hf_error error;
-    bool known;
-    find_route(exchange, &known);
-    if (!exchange->route) {
-        exchange_refuse_http(exchange, known ? 405 : 404, known ? "wrong_method" : "not_found",
-                             known ? "this path has another method" : "there is no such path");
+    if (!has_route(exchange))
         return;
-    }
     enum hf_status status = read_ask(exchange, &error);
     /* Who may not do this does not learn what is wrong with it. */
-    if (!passes_guard(exchange))
+    if (!exchange_is_allowed(exchange))
         return;
     if (status == HF_OK && exchange->route->verify)
         status = exchange->route->verify(exchange, &error);
@@ -585,15 +433,57 @@ static void route_exchange(struct exchange *exchange)
         exchange->route->begin(exchange);
 }
 
+/* NULL: the client has been told why. */
+static struct exchange *begin_exchange(struct api *api, struct http_request *http)
+{
+    struct exchange *exchange = exchange_new(api, http);
+    struct view body = VIEW("{\"error\":\"unavailable\",\"detail\":\"out of memory\"}");
+    if (!exchange)
+        http_reply(http, 503, NULL, 0, body);
+    return exchange;
+}
+
+static size_t route_body_max(const struct route *route)
+{
+    if (route->body_max > 0)
+        return route->body_max;
+    return route->reads_body ? API_JSON_MAX : 0;
+}
+
+/* Whether the client may do what the head of its request says. A namespace that is a member of the
+ * body is not known yet: then the right in any namespace is enough. */
+static bool is_admitted(struct exchange *exchange)
+{
+    struct hf_error ignored;
+    if (!has_route(exchange))
+        return false;
+    (void)ask_read_query(&exchange->ask, exchange->http, &ignored);
+    if (exchange->route->reads_body)
+        exchange->ask.ns = NULL;
+    return exchange_is_allowed(exchange);
+}
+
+bool api_admit(void *argument, struct http_request *http, size_t *ret_body_max)
+{
+    struct api *api = argument;
+    struct exchange *exchange = begin_exchange(api, http);
+    if (!exchange || !is_admitted(exchange))
+        return false;
+    size_t body_max = route_body_max(exchange->route);
+    if (body_max < *ret_body_max)
+        *ret_body_max = body_max;
+    exchange->http = NULL;
+    exchange_release(exchange);
+    http_request_set_user(http, api); /* no exchange, but its rate is counted */
+    return true;
+}
+
 void api_request(void *argument, struct http_request *http)
 {
     struct api *api = argument;
-    struct exchange *exchange = exchange_new(api, http);
-    if (!exchange) {
-        struct view body = VIEW("{\"error\":\"unavailable\",\"detail\":\"out of memory\"}");
-        http_reply(http, 503, NULL, 0, body);
+    struct exchange *exchange = begin_exchange(api, http);
+    if (!exchange)
         return;
-    }
     route_exchange(exchange);
     calls_pump(&api->calls);
     streams_send(api);
@@ -682,13 +572,10 @@ enum hf_status api_new(const struct api_options *options, struct api **ret_api,
 
 void api_free(struct api *api)
 {
-    struct space *space;
     if (!api)
         return;
     pool_free(api->pool);
-    while ((space = map_seek(&api->spaces, VIEW(""), /* beyond */ false)))
-        forget_space(space);
-    map_release(&api->spaces);
+    close_all_spaces(api);
     rate_table_free(api->rates);
     streams_close(api);
     core_free(api->core);
@@ -699,6 +586,7 @@ void api_free(struct api *api)
 void api_collect(struct api *api)
 {
     calls_collect(&api->calls, env_now(api->env));
+    finish_unheard(api);
     streams_collect(api);
 }
 
@@ -747,9 +635,46 @@ bool api_is_idle(const struct api *api)
     return core_is_idle(api->core);
 }
 
+/* Whether its client still waits for something that has not happened, and would be given back. */
+static bool is_undecided(const struct exchange *exchange)
+{
+    return exchange->http && (exchange->waits || exchange->route->given_back);
+}
+
+/* Adds the exchanges of a space that the guard no longer lets pass, so that each has one more
+ * user. Refusing one of them may end others. */
+static void take_denied(struct space *space, struct exchange **denied)
+{
+    const char *name;
+    struct exchange *exchange;
+    LIST_FOREACH(exchange, &space->exchanges, in_space)
+    {
+        if (!is_undecided(exchange) || exchange_verdict(exchange, &name) == GUARD_PASSES)
+            continue;
+        if (exchange->waits)
+            leave_space(exchange);
+        exchange->users++;
+        exchange->next = *denied;
+        *denied = exchange;
+    }
+}
+
 void api_set_guard(struct api *api, struct guard *guard)
 {
+    struct exchange *next, *denied = NULL;
+    const char *name;
     api->guard = guard;
     /* Readers of events come again, and are checked again. */
     streams_end(api, VIEW("event: reload\ndata: {}\n\n"));
+    struct space *space = map_seek(&api->spaces, VIEW(""), /* beyond */ false);
+    for (; space; space = map_seek(&api->spaces, view_of(space->name), /* beyond */ true))
+        take_denied(space, &denied);
+    for (struct exchange *exchange = denied; exchange; exchange = next) {
+        next = exchange->next;
+        core_hang_up(api->core, exchange_number(exchange), env_now(api->env));
+        if (exchange->http)
+            exchange_obey(exchange, exchange_verdict(exchange, &name));
+        exchange_release(exchange);
+    }
+    calls_pump(&api->calls);
 }

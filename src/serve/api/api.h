@@ -47,6 +47,7 @@ enum hf_status api_new(const struct api_options *options, struct api **ret_api,
 void api_free(struct api *api);
 
 /* The handler of the HTTP server; its argument is the api. */
+bool api_admit(void *api, struct http_request *request, size_t *ret_body_max);
 void api_request(void *api, struct http_request *request);
 void api_hang_up(void *api, struct http_request *request);
 
@@ -73,6 +74,7 @@ void api_end_job(struct api *api, struct pool_job *job);
 void api_stop(struct api *api);
 bool api_is_idle(const struct api *api);
 
+/* Requests that wait are checked again, by the new one. */
 void api_set_guard(struct api *api, struct guard *guard);
 
 #endif

@@ -109,6 +109,33 @@ void ask_release(struct ask *ask)
     arena_release(&ask->arena);
 }
 
+/* ---- Scopes -------------------------------------------------------------------------- */
+
+/* A kind that is not among these, a later one for example, is not for one namespace alone. */
+bool scope_has_namespace(struct view scope)
+{
+    static const char *const kinds[] = { "named:", "path:", "tree:", "inode:", "range:" };
+    if (view_find(scope, ':') == scope.size)
+        return true; /* a name */
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (view_starts_with(scope, view_of(kinds[i])))
+            return true;
+    return false;
+}
+
+/* The library reads a key as a scope in some calls, and a prefix is the start of one. */
+bool ask_names_store_lock(const struct ask *ask)
+{
+    const char *texts[] = { ask->scope, ask->key, ask->prefix };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (texts[i] && !scope_has_namespace(view_of(texts[i])))
+            return true;
+    for (size_t i = 0; i < ask->scope_count; i++)
+        if (!scope_has_namespace(view_of(ask->scopes[i])))
+            return true;
+    return false;
+}
+
 /* ---- One value ----------------------------------------------------------------------- */
 
 static void *member_of(struct ask *ask, const struct ask_field *field)
@@ -213,8 +240,10 @@ static enum hf_status take_scope(struct ask *ask, struct json_reader *reader,
     else if (ask->scope_count == ASK_SCOPES_MAX)
         status =
             error_set(error, HF_INVALID, "there are more than %d 'scopes'", ASK_SCOPES_MAX);
-    else if (!(ask->scopes[ask->scope_count++] = arena_copy(&ask->arena, text).data))
+    else if (!(ask->scopes[ask->scope_count] = arena_copy(&ask->arena, text).data))
         status = error_no_memory(error);
+    else
+        ask->scope_count++;
     buffer_release(&plain);
     return status;
 }

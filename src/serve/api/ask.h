@@ -55,6 +55,13 @@ struct ask {
 void ask_init(struct ask *ask);
 void ask_release(struct ask *ask);
 
+/* Whether a lock of this scope belongs to a namespace. Locks of chunks, pins, shards and snapshots
+ * belong to the whole store, whatever the namespace of the request. */
+bool scope_has_namespace(struct view scope);
+
+/* Whether the client names such a lock of the whole store. */
+bool ask_names_store_lock(const struct ask *ask);
+
 /* INVALID with a sentence for the client, or UNAVAILABLE if memory runs out. */
 enum hf_status ask_read_body(struct ask *ask, struct view json, struct hf_error *error);
 enum hf_status ask_read_query(struct ask *ask, const struct http_request *request,

@@ -159,10 +159,11 @@ static void start_listening(struct space *space)
     space->events.since = event_ring_latest(space->api->events.ring) + 1;
 }
 
-/* Nobody has listened for a minute. */
-static void stop_listening(struct space *space)
+void stop_listening(struct space *space)
 {
     struct hf_error ignored;
+    if (!space->events.listens)
+        return;
     hf_client_choose_events(space->client, 0, &ignored);
     space->events.listens = false;
     space->api->events.listening--;
@@ -296,7 +297,7 @@ void streams_pass_time(struct api *api)
     for (struct space *space = next_listening(api, NULL); space;
          space = next_listening(api, space))
         if (space->events.streams == 0 && !mono_before(now, space->events.till))
-            stop_listening(space);
+            stop_listening(space); /* nobody has listened for a minute */
 }
 
 struct mono_time streams_wake_at(const struct api *api)

@@ -21,11 +21,14 @@
 #include "serve/json.h"
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
-#define API_SPACES_MAX  64
+#define API_SPACES_MAX  64                 /* in use at the same time */
 #define API_REPLY_MAX   (16 * 1024 * 1024) /* bytes of a JSON reply */
 #define API_HEADERS_MAX 8
 #define API_ROUTES_MAX  128
+#define API_JSON_MAX    (1024 * 1024) /* bytes of a body: 64 scopes with escapes, and more */
+#define API_RECORD_MAX  (8 * 1024 * 1024) /* the same: a record of an index, with escapes */
 #define API_LONG_MAX    2 /* merges and compiles under way, each of which occupies a worker */
 
 /* A namespace that is in use, with its client. */
@@ -35,6 +38,8 @@ struct space {
     struct hf_client *client; /* NULL: it is being opened ... */
     struct exchange *waiting; /* ... and these requests wait for it, the last one first */
     struct hf_client *opened; /* set by a worker */
+    LIST_HEAD(, exchange) exchanges; /* that use it */
+    struct mono_time used;           /* by the latest of them */
     struct {
         size_t streams;        /* that show its events */
         bool listens;          /* its client delivers events ... */
@@ -60,6 +65,7 @@ struct api {
     struct {
         struct exchange *first, *last; /* in the order in which they began to wait */
     } waits;                           /* requests that wait for a lock */
+    struct exchange *unheard;          /* that took effect after their clients hung up */
     struct {
         struct hf_stats closed; /* of clients that were closed */
         uint64_t losses;        /* requests that learned that their lease had ended */
@@ -86,19 +92,21 @@ struct exchange {
     struct mono_time arrived;
     struct space *space;
     struct exchange *wait_before, *wait_after; /* of those that wait for a lock */
-    struct exchange *next;                     /* of those that wait for the same space */
-    bool waits;                                /* it is one of those */
-    bool wakes;                                /* its work is to fill in `freed` */
-    bool is_long;                              /* it is counted in api->long_work */
-    atomic_bool gone;                          /* its client has hung up */
-    const char *who;                           /* the name of the client's token; NULL: none */
-    const char *word;                          /* why it was refused; NULL: it was not */
+    LIST_ENTRY(exchange) in_space;             /* of those that use the same space */
+    struct exchange *next; /* of those that wait for the space, are unheard or denied */
+    bool waits;            /* it is one of those */
+    bool wakes;            /* its work is to fill in `freed` */
+    bool is_long;          /* it is counted in api->long_work */
+    atomic_bool gone;      /* its client has hung up */
+    const char *who;       /* the name of the client's token; NULL: none */
+    const char *word;      /* why it was refused; NULL: it was not */
+    bool counted;          /* the rate of its client includes it */
     bool denied;           /* it was refused because its client may not do it */
     uint64_t token;        /* the fencing token of its result; 0: none */
     struct stream *stream; /* of a request for events that is being answered */
+    bool sees_store;       /* locks of the whole store are listed, too */
     bool reported;         /* that it waits for a lock, and it is in api->waits */
-    char *sent;            /* the body of an update, */
-    size_t sent_size;      /* ... which a worker may read after its client has hung up */
+    struct http_body sent; /* of an update; a worker may read it after its client has hung up */
 
     /* Written by the worker of a task. */
     struct buffer body;
@@ -125,6 +133,13 @@ struct route {
         whole_store; /* ... or in something that belongs to none: needs the right in all of them */
     bool by_holders; /* clients with a lease must be able to send it: has a rate of its own */
     bool is_routine; /* not in the audit log */
+    /* Its work is the same for all clients: those that come while it is under way get its status,
+     * and only that. */
+    bool is_shared;
+    /* Bytes of a body. 0: API_JSON_MAX, or without reads_body a small one, which is ignored. */
+    size_t body_max;
+    bool given_back;    /* if its client hangs up, nothing remains of it */
+    unsigned txn_right; /* that the client needs as well if it names a transaction */
 };
 
 /* The routes, in several files. Each list ends with a row without a path. */
@@ -143,17 +158,49 @@ extern const struct route timeline_routes[];
 extern const struct route name_routes[];
 extern const struct route page_routes[];
 
+/* ---- Rights (rights.c) ----------------------------------------------------------------- */
+
+#define ALL_NAMESPACES "*" /* which only a token for all namespaces covers */
+
+/* Whether the client has the right of the route for what is asked, and has not sent too many
+ * requests. False: it has been told why. */
+bool exchange_is_allowed(struct exchange *exchange);
+
+/* The same in two steps, without the rate: what the guard says, by the tokens as they are now; and
+ * whether that is a yes, otherwise the client is told why. */
+enum guard_verdict exchange_verdict(const struct exchange *exchange, const char **ret_name);
+bool exchange_obey(struct exchange *exchange, enum guard_verdict verdict);
+
+/* Whether the client has the right in this namespace; NULL: in any. While its HTTP request is
+ * alive. */
+bool exchange_has_right(const struct exchange *exchange, unsigned right, const char *ns);
+
 /* ---- What is recorded ---------------------------------------------------------------- */
 
 /* The client is about to be answered with this status, or has hung up (METRICS_HUNG_UP): counts it,
  * and logs it. While its HTTP request is alive. */
 void exchange_record(struct exchange *exchange, int status);
 
+/* Whether it is to change something, and belongs in the audit log if it does. */
+bool exchange_changes(const struct exchange *exchange);
+
 /* Keeps the figures of a client that is about to be closed. */
 void keep_client_figures(struct api *api, struct hf_client *client);
 
 /* docs/openapi.json, which describes all of them. */
 extern const struct view openapi_document;
+
+/* ---- Namespaces (spaces.c) ----------------------------------------------------------- */
+
+/* Begins the exchange now, or when its namespace has been opened. */
+void enter_space(struct exchange *exchange);
+/* An exchange that waits for that no longer does. */
+void leave_space(struct exchange *exchange);
+
+/* The core's answer to the opening of a space. */
+void end_opening(struct space *space, const struct core_result *result);
+
+void close_all_spaces(struct api *api);
 
 /* ---- Events -------------------------------------------------------------------------- */
 
@@ -180,6 +227,10 @@ void streams_send(struct api *api);
 void streams_collect(struct api *api);
 void streams_pass_time(struct api *api);
 struct mono_time streams_wake_at(const struct api *api);
+
+/* The client of the namespace delivers no more events. */
+void stop_listening(struct space *space);
+
 void streams_end(struct api *api, struct view last_words);
 
 /* The client of a stream has left. */

@@ -95,8 +95,8 @@ static void change(struct exchange *exchange, enum lease_order_kind kind)
     const struct ask *ask = &exchange->ask;
     struct core_result refused = { .status = HF_DENIED, .outcome = HF_KEY_LEASE_REQUIRED };
     struct lease_task task = { .kind = kind,
-                               .data = exchange->sent,
-                               .size = exchange->sent_size };
+                               .data = exchange->sent.data,
+                               .size = exchange->sent.size };
     if (!ask->lease_id) {
         snprintf(refused.why, sizeof refused.why, "send the lease in the header X-Lease-ID");
         exchange_refuse(exchange, &refused);
@@ -111,7 +111,7 @@ static void change(struct exchange *exchange, enum lease_order_kind kind)
 
 static void begin_update(struct exchange *exchange)
 {
-    exchange->sent = http_request_take_body(exchange->http, &exchange->sent_size);
+    http_request_take_body(exchange->http, &exchange->sent);
     change(exchange, LEASE_UPDATE);
 }
 
@@ -121,7 +121,7 @@ static void finish_update(struct exchange *exchange, const struct core_result *r
     buffer_append_byte(&json, '{');
     json_put_u64(&json, "new_version", result->version);
     json_put_text(&json, "new_state_etag", result->etag);
-    json_put_u64(&json, "bytes", exchange->sent_size);
+    json_put_u64(&json, "bytes", exchange->sent.size);
     buffer_append_byte(&json, '}');
     exchange_reply_json(exchange, 200, &json);
 }
@@ -290,7 +290,7 @@ const struct route key_routes[] = {
     { HTTP_VERB_GET, "/v1/get", RIGHT_READ, .has_space = true, .reads_body = false, need_key,
       begin_get, finish_get },
     { HTTP_VERB_POST, "/v1/update", RIGHT_WRITE, .has_space = true, .reads_body = false,
-      need_key_and_lease, begin_update, finish_update },
+      need_key_and_lease, begin_update, finish_update, .body_max = SIZE_MAX },
     { HTTP_VERB_POST, "/v1/remove", RIGHT_WRITE, .has_space = true, .reads_body = false,
       need_key_and_lease, begin_remove, finish_remove },
     { HTTP_VERB_GET, "/v1/describe", RIGHT_READ, .has_space = true, .reads_body = false,

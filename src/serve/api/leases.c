@@ -191,10 +191,11 @@ static void finish_release(struct exchange *exchange, const struct core_result *
 
 const struct route lease_routes[] = {
     { HTTP_VERB_POST, "/v1/acquire", RIGHT_LOCK, .has_space = true, .reads_body = true,
-      verify_acquire, begin_acquire, finish_acquire },
+      verify_acquire, begin_acquire, finish_acquire, .given_back = true },
     { HTTP_VERB_POST, "/v1/keepalive", RIGHT_LOCK, .has_space = true, .reads_body = true,
       need_lease, begin_keepalive, finish_keepalive, .by_holders = true, .is_routine = true },
     { HTTP_VERB_POST, "/v1/release", RIGHT_LOCK, .has_space = true, .reads_body = true,
-      verify_release, begin_release, finish_release, .by_holders = true },
+      verify_release, begin_release, finish_release, .by_holders = true,
+      .txn_right = RIGHT_WRITE }, /* it decides the transaction */
     { 0 },
 };

@@ -36,6 +36,8 @@ static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
     char label[ID_LABEL_SIZE + 1];
     if (after && strcmp(scope, after) <= 0)
         return true;
+    if (!listing->exchange->sees_store && !scope_has_namespace(view_of(scope)))
+        return true;
     /* All leases and waiters of a scope are on the same page. */
     if (listing->listed >= listing->limit && strcmp(scope, listing->last) != 0) {
         listing->more = true;
@@ -98,6 +100,7 @@ static enum hf_status list_locks(struct exchange *exchange, struct hf_error *err
 
 static void begin_list(struct exchange *exchange)
 {
+    exchange->sees_store = exchange_has_right(exchange, RIGHT_READ, ALL_NAMESPACES);
     exchange_work(exchange, list_locks);
 }
 

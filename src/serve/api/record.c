@@ -5,15 +5,27 @@
 
 #include <stdio.h>
 
+/* Whether the request took effect, or may have. A work goes on if its client hangs up. */
+static bool may_have_happened(const struct exchange *exchange, int status)
+{
+    if (status == METRICS_HUNG_UP)
+        return !exchange->waits && !exchange->route->given_back;
+    return (status >= 200 && status < 300) || status == 504;
+}
+
+bool exchange_changes(const struct exchange *exchange)
+{
+    const struct route *route = exchange->route;
+    return (route->right & ~(unsigned)RIGHT_READ) != 0 && !route->is_routine;
+}
+
 /* Changes, and what may have become one; and whatever a client may not do. */
 static bool is_audited(const struct exchange *exchange, int status)
 {
-    const struct route *route = exchange->route;
-    if (!exchange->api->options.audit || !route)
+    if (!exchange->api->options.audit || !exchange->route)
         return false;
-    bool changes = (route->right & ~(unsigned)RIGHT_READ) != 0 && !route->is_routine;
-    bool happened = (status >= 200 && status < 300) || status == 504;
-    return exchange->denied || (changes && happened);
+    return exchange->denied ||
+           (exchange_changes(exchange) && may_have_happened(exchange, status));
 }
 
 /* The name of its token, or of its certificate, or its user. */

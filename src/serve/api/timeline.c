@@ -12,9 +12,11 @@
 #define SIGHTS_MAX     1000
 #define TIMELINE_LIMIT 1000
 
-static int64_t server_wall_ms(const struct exchange *exchange)
+static int64_t timeline_now_ms(const struct exchange *exchange)
 {
-    return env_wall(exchange->api->env).us / 1000;
+    struct env *env = exchange->api->env;
+    struct wall_time wall = env_wall(env);
+    return timelines_clock_ms(exchange->api->events.timelines, wall, env_now(env));
 }
 
 /* ---- What is done here --------------------------------------------------------------- */
@@ -35,7 +37,7 @@ void report_hold_began(const struct exchange *exchange, uint64_t token, int64_t 
 {
     const struct ask *ask = &exchange->ask;
     enum hf_mode mode = ask->scope ? ask->mode : HF_EXCLUSIVE;
-    int64_t now_ms = server_wall_ms(exchange);
+    int64_t now_ms = timeline_now_ms(exchange);
     struct timeline_hold hold = { .token = token,
                                   .began = { now_ms, TIMELINE_EXACT },
                                   .expires_ms = now_ms + left_ms,
@@ -47,7 +49,7 @@ void report_hold_began(const struct exchange *exchange, uint64_t token, int64_t 
 
 void report_hold_renewed(const struct exchange *exchange, uint64_t token, int64_t left_ms)
 {
-    int64_t now_ms = server_wall_ms(exchange);
+    int64_t now_ms = timeline_now_ms(exchange);
     struct timeline_hold hold = { .token = token, .expires_ms = now_ms + left_ms };
     note_hold(exchange, &hold, now_ms);
 }
@@ -55,7 +57,7 @@ void report_hold_renewed(const struct exchange *exchange, uint64_t token, int64_
 void report_hold_ended(const struct exchange *exchange, uint64_t token, bool broken)
 {
     const struct ask *ask = &exchange->ask;
-    int64_t now_ms = server_wall_ms(exchange);
+    int64_t now_ms = timeline_now_ms(exchange);
     struct timeline_hold hold = { .token = token,
                                   .end = broken ? TIMELINE_BREAK : TIMELINE_RELEASE,
                                   .ended = { now_ms, TIMELINE_EXACT } };
@@ -71,7 +73,8 @@ void report_hold_ended(const struct exchange *exchange, uint64_t token, bool bro
 /* A read of the table, made by a worker. */
 struct timeline_sight {
     struct arena *arena;
-    int64_t at_ms;
+    struct wall_time wall; /* when it began, by both clocks */
+    struct mono_time now;
     uint64_t next_token;
     bool failed;
     size_t count;
@@ -120,7 +123,8 @@ static enum hf_status read_lock_table(struct exchange *exchange, struct hf_error
 {
     struct timeline_sight *sight = exchange->ask.sight;
     struct hf_table_info table = HF_TABLE_INFO;
-    sight->at_ms = server_wall_ms(exchange);
+    sight->wall = env_wall(exchange->api->env);
+    sight->now = env_now(exchange->api->env);
     enum hf_status status = hf_locks_show(exchange->space->client, exchange_scope(exchange),
                                           &table, add_sight, add_break, sight, error);
     sight->next_token = table.next_token;
@@ -131,11 +135,17 @@ static void merge_sight(struct exchange *exchange, struct view resource,
                         struct timeline *timeline)
 {
     const struct timeline_sight *sight = exchange->ask.sight;
+    struct timelines *timelines = exchange->api->events.timelines;
+    int64_t at_ms = timelines_clock_ms(timelines, sight->wall, sight->now);
     timeline_begin_look(timeline);
-    for (size_t i = 0; i < sight->count; i++)
-        timeline_see(timeline, &sight->holds[i]);
-    timeline_end_look(timeline, sight->next_token, sight->at_ms);
-    timelines_looked(exchange->api->events.timelines, resource, server_wall_ms(exchange));
+    for (size_t i = 0; i < sight->count; i++) {
+        struct timeline_hold hold = sight->holds[i];
+        if (hold.expires_ms > 0) /* it was counted by the wall clock, which may be behind */
+            hold.expires_ms += at_ms - sight->wall.us / 1000;
+        timeline_see(timeline, &hold);
+    }
+    timeline_end_look(timeline, sight->next_token, at_ms);
+    timelines_looked(timelines, resource, timeline_now_ms(exchange));
 }
 
 /* ---- Replies ------------------------------------------------------------------------- */
@@ -201,7 +211,7 @@ static void write_timeline(const struct exchange *exchange, const struct timelin
     buffer_append_byte(json, '{');
     json_put_text(json, "namespace", exchange->ask.ns);
     json_put_text(json, "scope", buffer_text(&scope));
-    json_put_i64(json, "now_ms", server_wall_ms(exchange));
+    json_put_i64(json, "now_ms", timeline_now_ms(exchange));
     json_put_i64(json, "complete_since_ms", timeline_complete_since(timeline));
     json_put_u64(json, "dropped", timeline_dropped(timeline));
     json_put_i64(json, "read_at_ms", timeline_looked_at(timeline));
@@ -288,28 +298,27 @@ static enum hf_status verify_timeline(struct exchange *exchange, struct hf_error
     return HF_OK;
 }
 
-/* NULL: the client has been told why. */
-static struct timeline *open_timeline(struct exchange *exchange, struct buffer *resource)
+/* NULL: the lock has none, or nobody has looked at its table for some time. A look that fails, or
+ * whose client hangs up, must not begin one, because it would never be forgotten. */
+static const struct timeline *find_fresh_timeline(const struct exchange *exchange)
 {
-    exchange_print_resource(exchange, resource);
-    struct timeline *timeline =
-        resource->failed
+    struct buffer resource = BUFFER_INIT(CORE_RESOURCE_MAX);
+    exchange_print_resource(exchange, &resource);
+    const struct timeline *timeline =
+        resource.failed
             ? NULL
-            : timelines_open(exchange->api->events.timelines, buffer_view(resource));
+            : timelines_find(exchange->api->events.timelines, buffer_view(&resource));
+    buffer_release(&resource);
     if (!timeline)
-        exchange_refuse_http(exchange, 503, "unavailable", "out of memory");
-    return timeline;
+        return NULL;
+    int64_t since_ms = timeline_now_ms(exchange) - timeline_looked_at(timeline);
+    return since_ms >= 0 && since_ms < LOOK_EVERY.us / 1000 ? timeline : NULL;
 }
 
 static void begin_timeline(struct exchange *exchange)
 {
-    struct buffer resource = BUFFER_INIT(CORE_RESOURCE_MAX);
-    struct timeline *timeline = open_timeline(exchange, &resource);
-    buffer_release(&resource);
-    if (!timeline)
-        return;
-    int64_t since_ms = server_wall_ms(exchange) - timeline_looked_at(timeline);
-    if (since_ms >= 0 && since_ms < LOOK_EVERY.us / 1000) {
+    const struct timeline *timeline = find_fresh_timeline(exchange);
+    if (timeline) {
         reply_timeline(exchange, timeline);
         return;
     }
@@ -328,11 +337,16 @@ static void begin_timeline(struct exchange *exchange)
 static void finish_timeline(struct exchange *exchange, const struct core_result *result)
 {
     struct buffer resource = BUFFER_INIT(CORE_RESOURCE_MAX);
-    struct timeline *timeline = open_timeline(exchange, &resource);
+    struct timeline *timeline = NULL;
     (void)result;
+    exchange_print_resource(exchange, &resource);
+    if (!resource.failed)
+        timeline = timelines_open(exchange->api->events.timelines, buffer_view(&resource));
     if (timeline) {
         merge_sight(exchange, buffer_view(&resource), timeline);
         reply_timeline(exchange, timeline);
+    } else {
+        exchange_refuse_http(exchange, 503, "unavailable", "out of memory");
     }
     buffer_release(&resource);
 }

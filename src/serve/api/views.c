@@ -9,12 +9,6 @@
 
 /* ---- Who am I ------------------------------------------------------------------------ */
 
-static bool has_right(const struct exchange *exchange, unsigned right, const char *ns)
-{
-    const char *name;
-    return guard_check(exchange->api->guard, exchange->http, right, ns, &name) == GUARD_PASSES;
-}
-
 static void put_rights(struct buffer *json, const char *name, const struct exchange *exchange,
                        const char *ns)
 {
@@ -27,7 +21,7 @@ static void put_rights(struct buffer *json, const char *name, const struct excha
                    { "admin", RIGHT_ADMIN } };
     json_open(json, name, '[');
     for (size_t i = 0; i < sizeof rights / sizeof rights[0]; i++)
-        if (has_right(exchange, rights[i].right, ns)) {
+        if (exchange_has_right(exchange, rights[i].right, ns)) {
             json_next(json);
             buffer_print(json, "\"%s\"", rights[i].name);
         }
@@ -41,7 +35,7 @@ static void put_namespaces(struct buffer *json, const struct exchange *exchange)
     const struct space *space = map_seek(&api->spaces, VIEW(""), /* beyond */ false);
     json_open(json, "namespaces", '[');
     for (; space; space = map_seek(&api->spaces, view_of(space->name), /* beyond */ true))
-        if (has_right(exchange, RIGHT_READ, space->name)) {
+        if (exchange_has_right(exchange, RIGHT_READ, space->name)) {
             json_next(json);
             json_write_string(json, view_of(space->name));
         }
@@ -58,7 +52,7 @@ static void begin_whoami(struct exchange *exchange)
     json_put_bool(&json, "tokens", guard_has_tokens(api->guard));
     json_put_text(&json, "namespace", exchange->ask.ns);
     put_rights(&json, "rights", exchange, exchange->ask.ns);
-    put_rights(&json, "store_rights", exchange, "*");
+    put_rights(&json, "store_rights", exchange, ALL_NAMESPACES);
     put_namespaces(&json, exchange);
     json_put_i64(&json, "now_ms", env_wall(api->env).us / 1000);
     json_put_i64(&json, "started_ms", metrics_started_ms(api->options.metrics));
@@ -91,6 +85,7 @@ static void begin_waits(struct exchange *exchange)
     const struct ask *ask = &exchange->ask;
     struct buffer json = BUFFER_INIT(API_REPLY_MAX), wanted = BUFFER_INIT(CORE_RESOURCE_MAX);
     size_t count = 0, limit = ask->limit ? (size_t)ask->limit : WAITS_LIMIT;
+    bool sees_store = exchange_has_right(exchange, RIGHT_READ, ALL_NAMESPACES);
     if (exchange_scope(exchange))
         exchange_print_scope(exchange, &wanted);
     buffer_append_byte(&json, '{');
@@ -100,6 +95,7 @@ static void begin_waits(struct exchange *exchange)
         exchange_print_scope(one, &scope);
         bool listed =
             one->space == exchange->space && !scope.failed &&
+            (sees_store || !ask_names_store_lock(&one->ask)) &&
             (wanted.size == 0 || view_equal(buffer_view(&wanted), buffer_view(&scope)));
         if (listed && count++ < limit)
             put_wait(&json, one, buffer_text(&scope));

@@ -284,10 +284,47 @@ static enum hf_status keep_alive(struct lease_order *it, const char *lease,
     return end_renewal(it, lock, hf_lock_renew(lock, error), result);
 }
 
+/* Whether a transaction could be decided in the name of a key that it does not have. */
+struct key_of_txn {
+    char name[2 * HF_NAME_MAX + 2]; /* <namespace>/<key> */
+    bool is_missing;
+};
+
+static bool find_key_of_txn(void *argument, const struct hf_txn_info *txn)
+{
+    struct key_of_txn *key = argument;
+    key->is_missing = txn->state == HF_TXN_PENDING;
+    for (size_t i = 0; i < txn->key_count; i++)
+        if (strcmp(txn->keys[i], key->name) == 0)
+            key->is_missing = false;
+    return false;
+}
+
+static enum hf_status check_key_of_txn(struct lease_order *it, const char *lease,
+                                       struct core_result *result, struct hf_error *error)
+{
+    struct hf_lease_name name = HF_LEASE_NAME;
+    struct key_of_txn key = { .is_missing = false };
+    enum hf_status status = hf_lease_parse(lease, &name, error);
+    if (status != HF_OK)
+        return status;
+    snprintf(key.name, sizeof key.name, "%s/%s", name.ns, name.key);
+    status = hf_txn_show(it->task.client, it->task.txn_id, find_key_of_txn, &key, error);
+    if (status == HF_OK && key.is_missing) {
+        result->outcome = HF_KEY_TXN_MISMATCH;
+        status = error_set(error, HF_MISMATCH, "the key is not held for this transaction");
+    }
+    return status;
+}
+
 /* Ends the transaction for which the key is held, and with it all its leases. */
-static enum hf_status end_txn(struct lease_order *it, struct hf_error *error)
+static enum hf_status end_txn(struct lease_order *it, const char *lease,
+                              struct core_result *result, struct hf_error *error)
 {
     const struct lease_task *task = &it->task;
+    enum hf_status status = check_key_of_txn(it, lease, result, error);
+    if (status != HF_OK)
+        return status;
     struct txn_call call = { .kind = TXN_CALL_DECIDE,
                              .id = task->txn_id,
                              .decision = task->rolls_back ? HF_ROLLBACK : HF_COMMIT };
@@ -388,7 +425,8 @@ static void use_lease(struct lease_order *it, struct core_result *result)
     if (found && kind == LEASE_KEEPALIVE)
         status = keep_alive(it, lease, result, &error);
     else if (found && kind == LEASE_RELEASE)
-        status = it->task.txn_id ? end_txn(it, &error) : release(it, lease, &error);
+        status =
+            it->task.txn_id ? end_txn(it, lease, result, &error) : release(it, lease, &error);
     else if (found)
         status = update_under_lease(it, lease, result, &error);
     end_use(it, status, &error, result);
@@ -560,7 +598,7 @@ static void free_lease_order(struct call_order *order)
     struct lease_order *it = (struct lease_order *)(void *)order;
     close_handle(it, /* detaches */ false);
     if (it->task.done)
-        it->task.done(it->task.argument);
+        it->task.done(it->task.argument, order);
     free(it->lease);
     if (it->is_short)
         lease_ids_give_block(it->ids, it);
@@ -595,7 +633,7 @@ enum hf_status lease_order_new(struct env *env, struct lease_ids *ids,
     size_t scopes = task->scope_count * sizeof *task->scopes;
     for (size_t i = 0; i < task->scope_count; i++)
         strings += strlen(task->scopes[i]) + 1;
-    size_t size = scopes + strings + task->size;
+    size_t size = scopes + strings;
     bool is_short = size <= ORDER_TEXT_USUAL;
     struct lease_order *it = is_short ? lease_ids_take_block(ids, sizeof *it + ORDER_TEXT_USUAL)
                                       : malloc(sizeof *it + size);
@@ -624,9 +662,6 @@ enum hf_status lease_order_new(struct env *env, struct lease_ids *ids,
         snprintf(it->etag, sizeof it->etag, "%s", task->when.etag);
         it->task.when.etag = it->etag;
     }
-    if (task->size > 0)
-        memcpy(at, task->data, task->size);
-    it->task.data = at;
     *ret_order = &it->order;
     return error_clear(error);
 }

@@ -8,10 +8,10 @@
  *
  * TRANSACTIONS. With `txn_id`, the order takes part in a transaction that any server may decide
  * (hf_txn_open): the key is acquired for it, the change is staged for it, and a release commits it
- * or rolls it back. The transaction is joined for the duration of each call, so a server keeps
- * nothing about it. The library has no steps for the keys of a transaction. So an acquire that
- * waits has no place in the store's queue, and each poll is another attempt. MISMATCH: the
- * transaction is decided. NOT_FOUND: there is none with this id. */
+ * or rolls it back, if it has the key. The transaction is joined for the duration of each call, so
+ * a server keeps nothing about it. The library has no steps for the keys of a transaction. So an
+ * acquire that waits has no place in the store's queue, and each poll is another attempt. MISMATCH:
+ * the transaction is decided. NOT_FOUND: there is none with this id. */
 #ifndef SERVE_CALLS_LEASE_ORDER_H
 #define SERVE_CALLS_LEASE_ORDER_H
 
@@ -34,7 +34,7 @@ enum lease_order_kind {
 /* How a release ends the lease. */
 enum lease_ends { LEASE_ENDS_RELEASED, LEASE_ENDS_COMPLETED, LEASE_ENDS_FAILED };
 
-/* The arguments of an order. Strings are copied. */
+/* The arguments of an order. Strings are copied. `data` is not: it must stay until `done`. */
 struct lease_task {
     enum lease_order_kind kind;
     struct hf_client *client; /* of the namespace; must outlive the order */
@@ -56,14 +56,15 @@ struct lease_task {
     /* The others */
     const char *lease_id;
     uint64_t token;   /* FENCED unless the lease has this one; 0: any */
-    const void *data; /* LEASE_UPDATE */
+    const void *data; /* LEASE_UPDATE: the state, which may be large */
     size_t size;
     struct hf_key_if when; /* with the ETag copied */
     bool rolls_back;       /* LEASE_RELEASE: of the transaction */
     enum lease_ends ends;  /* LEASE_RELEASE */
 
-    /* Called when the order is freed, on the loop; may be NULL. */
-    void (*done)(void *argument);
+    /* Called when the order is freed, on the loop, in the middle of an event of the core; may be
+     * NULL. The order is no longer used afterwards. */
+    void (*done)(void *argument, const struct call_order *order);
     void *argument;
 };
 

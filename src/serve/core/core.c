@@ -368,7 +368,6 @@ static enum hf_status join_op(struct core *core, uint64_t number, struct core_op
         if (op->reported)
             core->report_wait(core->report_argument, number);
     }
-    core->retries++;
     core->free_order(order);
     return error_clear(error);
 }
@@ -424,6 +423,7 @@ enum hf_status core_acquire(struct core *core, uint64_t request,
         bool withdraws = RULE(REPEAT_ENDS_THE_WAIT) && !wanted->waits && op->waits;
         enum hf_status status = join_op(core, request, op, /* is_acquire */ true,
                                         wanted->retry.content, until, wanted->order, error);
+        core->retries += status == HF_OK;
         if (status == HF_OK && withdraws && op->state != OP_ENDED)
             end_all_waits(core, op);
         return status;
@@ -456,9 +456,12 @@ enum hf_status core_work(struct core *core, uint64_t request, const struct core_
         return refuse_more_requests(error);
     struct mono_time until = start_limit(core);
     struct core_op *op = memory_find(core, work->retry.id);
-    if (op)
-        return join_op(core, request, op, /* is_acquire */ false, work->retry.content, until,
-                       work->order, error);
+    if (op) {
+        enum hf_status status = join_op(core, request, op, /* is_acquire */ false,
+                                        work->retry.content, until, work->order, error);
+        core->retries += status == HF_OK && !work->shared;
+        return status;
+    }
     op = make_op(core, request, work->resource, &work->retry, until, work->order);
     if (!op)
         return error_no_memory(error);

@@ -24,7 +24,7 @@
 #include "holdfast/key.h"
 
 #define CORE_RESOURCE_MAX   1280 /* bytes: a namespace and a scope */
-#define CORE_REQUEST_ID_MAX 512
+#define CORE_REQUEST_ID_MAX 576  /* with what separates clients and resources */
 #define CORE_LEASE_ID_SIZE  32
 
 struct core;
@@ -112,6 +112,7 @@ struct core_work {
     struct view resource; /* if it may become free by this: a release */
     struct core_retry retry;
     void *order;
+    bool shared; /* many clients send it with one id: joining it is no retry */
 };
 
 /* As core_acquire, but never HELD or CANCELLED. A hang-up does not stop it. */

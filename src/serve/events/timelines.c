@@ -27,6 +27,7 @@ struct timelines {
     struct kept *oldest, *newest;
     size_t bytes;
     int64_t complete_since_ms; /* of a timeline that begins anew */
+    int64_t ahead_us;          /* of the boot-time clock: how far the wall clock was at most */
 };
 
 struct timelines *timelines_new(int64_t now_ms, const unsigned char key[SIPHASH_KEY_BYTES])
@@ -36,7 +37,17 @@ struct timelines *timelines_new(int64_t now_ms, const unsigned char key[SIPHASH_
         return NULL;
     memcpy(timelines->key, key, SIPHASH_KEY_BYTES);
     timelines->complete_since_ms = now_ms;
+    timelines->ahead_us = INT64_MIN;
     return timelines;
+}
+
+int64_t timelines_clock_ms(struct timelines *timelines, struct wall_time wall,
+                           struct mono_time now)
+{
+    int64_t ahead_us = wall.us - now.us;
+    if (ahead_us > timelines->ahead_us)
+        timelines->ahead_us = ahead_us;
+    return (now.us + timelines->ahead_us) / 1000;
 }
 
 static void unlink_kept(struct timelines *timelines, struct kept *kept)
@@ -117,6 +128,12 @@ static struct kept *open_kept(struct timelines *timelines, struct view resource)
     uint64_t hash = hash_siphash(timelines->key, resource);
     struct kept *kept = *find_kept(timelines, resource, hash);
     return kept ? kept : kept_new(timelines, resource, hash);
+}
+
+struct timeline *timelines_find(struct timelines *timelines, struct view resource)
+{
+    struct kept *kept = get_kept(timelines, resource);
+    return kept ? kept->timeline : NULL;
 }
 
 struct timeline *timelines_open(struct timelines *timelines, struct view resource)

@@ -7,6 +7,7 @@
 #ifndef SERVE_EVENTS_TIMELINES_H
 #define SERVE_EVENTS_TIMELINES_H
 
+#include "base/moment.h"
 #include "base/siphash.h"
 #include "base/timeline.h"
 #include "base/view.h"
@@ -21,8 +22,19 @@ struct timelines;
 struct timelines *timelines_new(int64_t now_ms, const unsigned char key[SIPHASH_KEY_BYTES]);
 void timelines_free(struct timelines *timelines);
 
-/* The timeline of a lock, by its resource, "<namespace>/<scope>"; a new one if there is none. NULL
- * if memory runs out. It is valid until the next call here. */
+/* The time at which an event is noted, in milliseconds since 1970. It is the wall clock, but it is
+ * never set back: after the wall clock was, it continues at the rate of the boot-time clock.
+ * Otherwise the next event would pull back every event before it. `wall` must have been read just
+ * before `now`, so that a pause between the two cannot set this clock ahead. */
+int64_t timelines_clock_ms(struct timelines *timelines, struct wall_time wall,
+                           struct mono_time now);
+
+/* The timeline of a lock, by its resource, "<namespace>/<scope>"; NULL if there is none. It is
+ * valid until the next call here. */
+struct timeline *timelines_find(struct timelines *timelines, struct view resource);
+
+/* The same, but a new one if there is none; NULL if memory runs out. timelines_looked must follow:
+ * only then does its memory count. */
 struct timeline *timelines_open(struct timelines *timelines, struct view resource);
 
 /* Notes what a call did. Only a grant begins a new timeline. Without memory, the timeline of the

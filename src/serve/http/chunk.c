@@ -37,7 +37,7 @@ static enum chunk_state chunk_size(struct message *message, char byte)
 static enum chunk_state chunk_begin(struct message *message)
 {
     message->chunk_digits = 0;
-    if (message->remaining > message->rules->body_bytes - message->body.size)
+    if (message->remaining > message->body.max - message->body.size)
         message_refuse(message, 413, "the body is too large");
     return message->remaining ? CHUNK_DATA : CHUNK_LAST_CR;
 }

@@ -183,9 +183,35 @@ static void connection_await_more(struct connection *connection)
         timeout_set(connection, kind);
 }
 
+/* Whether the handler wants a large body. Otherwise it has answered, and the connection is closed
+ * after the reply; it may be closed already. */
+static bool connection_admits(struct connection *connection)
+{
+    struct http_server *server = connection->server;
+    struct http_request *request = connection->request;
+    size_t body_max = server->limits.body_bytes;
+    request->admitted = true;
+    if (!server->handler.admit)
+        return true;
+    connection->state = CONNECTION_UNDER_WAY;
+    connection->close_after = true;
+    server->figures.under_way++;
+    if (!server->handler.admit(server->handler.argument, request, &body_max))
+        return false;
+    server->figures.under_way--;
+    connection->close_after = false;
+    connection->state = CONNECTION_READING;
+    message_limit_body(&request->message, body_max);
+    return true;
+}
+
 static void connection_fed(struct connection *connection)
 {
-    const struct message *message = &connection->request->message;
+    const struct http_request *request = connection->request;
+    const struct message *message = &request->message;
+    bool is_large = message_body_exceeds(message, connection->server->limits.small_bytes);
+    if (is_large && !request->admitted && !connection_admits(connection))
+        return;
     bool fits = connection_account(connection);
     if (message->phase == MESSAGE_REFUSED)
         connection_refuse(connection, message->status, message->why);

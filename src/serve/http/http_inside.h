@@ -7,7 +7,8 @@
  *                 |  first byte: a request is allocated             |
  *                 v                                                 | reply sent, keep-alive
  *              READING --refused--> REPLYING (close_after) -----+   |
- *                 |  complete: given to the handler             |   |
+ *                 |  complete: given to the handler, which      |   |
+ *                 |  may answer before a large body is read     |   |
  *                 v                                             |   |
  *              UNDER_WAY --http_reply--> REPLYING --------------+---+
  *                 |                         ^                   |
@@ -110,6 +111,7 @@ struct http_request {
     bool chunked;   /* a stream, in chunks */
     bool silent;    /* a stream for HEAD */
     bool continued; /* "100 Continue" was sent */
+    bool admitted;  /* the handler wants its large body */
     struct message message;
 };
 
@@ -187,7 +189,7 @@ void connection_continue(struct connection *connection);
 /* Begins to watch for the events that the state needs. */
 void connection_watch(struct connection *connection);
 void connection_resume_later(struct connection *connection);
-/* Counts the memory of the connection. False if all connections together have too much. */
+/* Counts the memory of the connection. False if all connections together have too much for it. */
 bool connection_account(struct connection *connection);
 /* Begins the wait of a request that is under way: until enough that is read ahead becomes
  * too long. */

@@ -80,6 +80,20 @@ size_t message_bytes(const struct message *message)
            headers * sizeof *message->headers + message->target.bytes;
 }
 
+bool message_body_exceeds(const struct message *message, size_t bytes)
+{
+    return message->phase != MESSAGE_HEAD && message->phase != MESSAGE_REFUSED &&
+           message->body.size + message->remaining > bytes;
+}
+
+void message_limit_body(struct message *message, size_t bytes)
+{
+    if (message_body_exceeds(message, bytes))
+        message_refuse(message, 413, "the body is too large");
+    else if (bytes < message->body.max)
+        message->body.max = bytes;
+}
+
 void message_refuse(struct message *message, int status, const char *why)
 {
     if (message->phase == MESSAGE_REFUSED)

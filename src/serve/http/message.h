@@ -104,6 +104,12 @@ void message_init_again(struct message *message);
 /* Takes bytes until the message is complete or refused, and returns how many it took. */
 size_t message_feed(struct message *message, struct view bytes);
 
+/* Whether it has a body of more than so many bytes, as far as that is known. */
+bool message_body_exceeds(const struct message *message, size_t bytes);
+
+/* Refuses a message with a larger body, now or when the body turns out to be larger. */
+void message_limit_body(struct message *message, size_t bytes);
+
 /* Refuses a message for a reason of the caller's, such as time. */
 void message_refuse(struct message *message, int status, const char *why);
 

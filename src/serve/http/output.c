@@ -60,7 +60,7 @@ void request_free(struct http_request *request)
     message_init_again(&request->message);
     request->connection = NULL;
     request->user = NULL;
-    request->chunked = request->silent = request->continued = false;
+    request->chunked = request->silent = request->continued = request->admitted = false;
     request->next = server->spare;
     server->spare = request;
     server->spare_count++;
@@ -86,7 +86,11 @@ bool connection_account(struct connection *connection)
         now += sizeof *connection->request + message_bytes(&connection->request->message);
     server->figures.buffered_bytes += now - connection->accounted;
     connection->accounted = now;
-    return server->figures.buffered_bytes <= server->limits.buffered_bytes;
+    /* Large bodies leave room for the requests that keep and return what clients hold. */
+    size_t most = server->limits.buffered_bytes;
+    if (now <= server->limits.small_bytes)
+        most += server->limits.reserve_bytes;
+    return server->figures.buffered_bytes <= most;
 }
 
 void connection_resume_later(struct connection *connection)

@@ -2,6 +2,8 @@
 /* request.c: what a handler can ask of a request. */
 #include "serve/http/http_inside.h"
 
+#include <stdlib.h>
+
 enum http_verb http_request_verb(const struct http_request *request)
 {
     return request->message.verb;
@@ -73,14 +75,22 @@ struct view http_request_body(const struct http_request *request)
     return buffer_view(&request->message.body);
 }
 
-char *http_request_take_body(struct http_request *request, size_t *ret_size)
+void http_request_take_body(struct http_request *request, struct http_body *ret_body)
 {
     struct buffer *body = &request->message.body;
-    char *data = body->data;
-    *ret_size = body->size;
+    struct http_server *server = request->connection->server;
+    *ret_body = (struct http_body){ body->data, body->size, body->capacity, server };
     *body = BUFFER_INIT(body->max);
+    server->figures.buffered_bytes += ret_body->counted;
     connection_account(request->connection);
-    return data;
+}
+
+void http_body_release(struct http_body *body)
+{
+    if (body->server)
+        body->server->figures.buffered_bytes -= body->counted;
+    free(body->data);
+    *body = (struct http_body){ .data = NULL };
 }
 
 struct view http_request_client(const struct http_request *request)

@@ -12,13 +12,13 @@
 static enum hf_status server_check_limits(const struct http_limits *limits,
                                           struct hf_error *error)
 {
-    const size_t sizes[] = { limits->head_bytes,   limits->headers,
-                             limits->body_bytes,   limits->ahead_bytes,
-                             limits->stream_bytes, limits->buffered_bytes,
-                             limits->connections,  limits->peer_connections,
-                             limits->head_ms,      limits->rate_ms,
-                             limits->idle_ms,      limits->stall_ms,
-                             limits->linger_ms };
+    const size_t sizes[] = {
+        limits->head_bytes,       limits->headers,       limits->body_bytes,
+        limits->small_bytes,      limits->ahead_bytes,   limits->stream_bytes,
+        limits->buffered_bytes,   limits->reserve_bytes, limits->connections,
+        limits->peer_connections, limits->head_ms,       limits->rate_ms,
+        limits->idle_ms,          limits->stall_ms,      limits->linger_ms
+    };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i] == 0 || sizes[i] > SIZE_MAX / 16)
             return error_set(error, HF_INVALID, "a limit of the HTTP server is 0 or too large");

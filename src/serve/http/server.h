@@ -47,18 +47,25 @@ struct http_handler {
     /* The client left before the reply, or, after http_stream_begin, before the end of the
      * stream. The request is dead when this returns. */
     void (*hang_up)(void *argument, struct http_request *request);
+    /* Optional. A request whose body is larger than limits.small_bytes: only its head can be read,
+     * and most of its body has not arrived. True: the body is read, up to *ret_body_max bytes (413
+     * beyond them; default: limits.body_bytes), and request() follows. False: the handler has
+     * answered, and the connection is closed. */
+    bool (*admit)(void *argument, struct http_request *request, size_t *ret_body_max);
     void *argument;
 };
 
 /* Initialise with HTTP_LIMITS. A value of 0 is refused unless its comment says otherwise. */
 struct http_limits {
-    size_t head_bytes;       /* request line and headers together: 431, or 414 for the line */
-    size_t headers;          /* 431 */
-    size_t body_bytes;       /* 413, before the body is read if its length is announced */
-    size_t ahead_bytes;      /* read behind a request that is under way; then reading pauses */
-    size_t stream_bytes;     /* unsent bytes of a stream; beyond them its client is cut off */
-    size_t buffered_bytes;   /* all requests, replies and streams of all connections: 503 */
-    size_t connections;      /* the longest idle one is closed for a new one, or else 503 */
+    size_t head_bytes;     /* request line and headers together: 431, or 414 for the line */
+    size_t headers;        /* 431 */
+    size_t body_bytes;     /* 413, before the body is read if its length is announced */
+    size_t small_bytes;    /* a body up to this size is read before anybody looks at the head */
+    size_t ahead_bytes;    /* read behind a request that is under way; then reading pauses */
+    size_t stream_bytes;   /* unsent bytes of a stream; beyond them its client is cut off */
+    size_t buffered_bytes; /* all requests, replies and streams of all connections: 503 */
+    size_t reserve_bytes;  /* beyond them, for connections that need at most small_bytes */
+    size_t connections;    /* the longest idle one is closed for a new one, or else 503 */
     size_t peer_connections; /* per IPv4 address, IPv6 /64 network or user: 503 */
     bool
         local_peers_unlimited; /* peer_connections does not apply to loopback and Unix sockets */
@@ -74,9 +81,11 @@ struct http_limits {
     ((struct http_limits){ .head_bytes = 64 * 1024,             \
                            .headers = 100,                      \
                            .body_bytes = 64 * 1024 * 1024,      \
+                           .small_bytes = 64 * 1024,            \
                            .ahead_bytes = 64 * 1024,            \
                            .stream_bytes = 256 * 1024,          \
                            .buffered_bytes = 512 * 1024 * 1024, \
+                           .reserve_bytes = 64 * 1024 * 1024,   \
                            .connections = 10000,                \
                            .peer_connections = 1000,            \
                            .local_peers_unlimited = true,       \
@@ -216,8 +225,20 @@ struct view http_request_host(const struct http_request *request);
 
 struct view http_request_body(const struct http_request *request);
 
-/* Moves the body out of the request: the caller calls free() for it. NULL if it is empty. */
-char *http_request_take_body(struct http_request *request, size_t *ret_size);
+/* A body that may outlive its request. Its memory counts towards limits.buffered_bytes until it is
+ * released, which must be before the server is freed. Initialise with zeros. */
+struct http_body {
+    char *data; /* NULL if it is empty */
+    size_t size;
+    size_t counted;
+    struct http_server *server;
+};
+
+/* Moves the body out of the request. */
+void http_request_take_body(struct http_request *request, struct http_body *ret_body);
+
+/* Frees a body that was taken; does nothing to one of zeros. On the loop. */
+void http_body_release(struct http_body *body);
 
 /* Where a request comes from. */
 struct http_peer {

@@ -295,11 +295,25 @@ enum hf_status upkeep_start(const struct upkeep_options *options, struct upkeep 
     return status;
 }
 
+/* Somebody who only watches the server does not keep it from being idle. */
+static bool is_use(const struct http_request *request)
+{
+    static const char *const reads[] = { "/v1/get", "/v1/describe", "/v1/index/get",
+                                         "/v1/index/query" };
+    struct view path = http_request_path(request);
+    if (http_request_verb(request) == HTTP_VERB_POST)
+        return view_starts_with(path, VIEW("/v1/"));
+    for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++)
+        if (view_equal(path, view_of(reads[i])))
+            return true;
+    return false;
+}
+
 /* Requests are served by other clients, but the sweeper knows only the calls of its own. This one
  * makes no request to the store. */
-void upkeep_note_request(struct upkeep *upkeep)
+void upkeep_note_request(struct upkeep *upkeep, const struct http_request *request)
 {
-    if (upkeep && upkeep->unused)
+    if (upkeep && upkeep->unused && is_use(request))
         hf_lock_poll(upkeep->unused, NULL);
 }
 

@@ -4,7 +4,7 @@
  * threads of its own and the public library.
  *
  *     upkeep_start(&options, &upkeep, &error);
- *     upkeep_note_request(upkeep);              for each request that uses the store; the loop
+ *     upkeep_note_request(upkeep, request);     for each request; the loop
  *     upkeep_stop(upkeep);                      asks everything to stop
  *     upkeep_free(upkeep);                      waits for that
  *
@@ -26,6 +26,7 @@
 
 #include "env/env.h"
 #include "holdfast.h"
+#include "serve/http/server.h"
 #include "serve/metrics/metrics.h"
 
 #define UPKEEP_NAMES_MAX 16 /* partitions and indexes, each */
@@ -55,7 +56,7 @@ enum hf_status upkeep_start(const struct upkeep_options *options, struct upkeep 
                             struct hf_error *error);
 
 /* A client has sent a request. Does nothing if `upkeep` is NULL. The loop only. */
-void upkeep_note_request(struct upkeep *upkeep);
+void upkeep_note_request(struct upkeep *upkeep, const struct http_request *request);
 
 /* Does nothing if `upkeep` is NULL, as upkeep_free does. */
 void upkeep_stop(struct upkeep *upkeep);
