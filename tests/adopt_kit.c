@@ -27,7 +27,7 @@ void outside_put_row(struct outside *outside, const char *key, unsigned row)
 
 void outside_put_objects(struct outside *outside, const char *prefix, size_t count)
 {
-    char key[128];
+    char key[KEY_BYTES_MAX + 1];
     for (size_t i = 0; i < count; i++) {
         snprintf(key, sizeof key, "%sobject-%04zu.usv", prefix, i);
         outside_put_row(outside, key, (unsigned)i);

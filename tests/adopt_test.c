@@ -58,6 +58,46 @@ static void an_object_that_cannot_be_read_is_reported_and_the_others_are_adopted
     ground_close(&outside.ground);
 }
 
+/* Keys of other programs: one that is not text, and one whose JSON is longer than an entry. */
+static void put_unlistable(struct outside *outside)
+{
+    char key[800] = "raw/";
+    memset(key + 4, '\x01', 700);
+    outside_put_row(outside,
+                    "raw/donn\xe9"
+                    "es-0098.usv",
+                    98);
+    outside_put_row(outside, key, 97);
+}
+
+static void an_object_that_no_catalog_can_list_fails_alone(void **state)
+{
+    struct outside outside;
+    outside_open(&outside, state, NULL, settings_by_time());
+    outside_put_objects(&outside, "raw/", 20);
+    put_unlistable(&outside);
+    assert_int_equal(outside_adopt(&outside, 0, "raw/", false), HF_INVALID);
+    assert_int_equal(outside.report.added, 20);
+    assert_int_equal(outside.report.failed, 2);
+    outside_assert_live(&outside, 20);
+    ground_close(&outside.ground);
+}
+
+/* Their entries together are longer than a catalog may be, so no swap can add them at once. */
+static void a_batch_that_no_catalog_takes_at_once_is_divided(void **state)
+{
+    const size_t count = 350;
+    struct outside outside;
+    char prefix[600] = "raw/";
+    outside_open(&outside, state, NULL, settings_by_time());
+    memset(prefix + 4, '\x01', 500);
+    outside_put_objects(&outside, prefix, count);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "raw/", false), &outside.error);
+    assert_int_equal(outside.report.added, count);
+    outside_assert_live(&outside, count);
+    ground_close(&outside.ground);
+}
+
 static void a_split_forgets_no_object(void **state)
 {
     struct outside outside;
@@ -445,6 +485,43 @@ static void without_conditional_deletes_an_owned_object_is_deleted_after_d(void 
     ground_close(&outside.ground);
 }
 
+/* Runs a round of maintenance in which the store refuses to read the first object. */
+static void maintain_without_the_first(struct outside *outside)
+{
+    struct maintain_options options = { .short_lived = false };
+    struct maintain_report report = { 0 };
+    struct script script;
+    struct bed bed;
+    script_init(&script, outside->ground.store);
+    script.base.traits.delete_conditional = false;
+    script_rule(&script, .on = ON_GET, .key = "own/object-0000.usv", .fate = REFUSE(HF_DENIED));
+    bed_open(&bed, &script.base);
+    assert_status(HF_DENIED, maintain_round(bed.tree, &options, &report, &outside->error),
+                  &outside->error);
+    bed_close(&bed);
+    store_close(&script.base);
+}
+
+static void an_object_that_cannot_be_read_does_not_keep_the_others(void **state)
+{
+    static const char *const objects[] = { "own/object-0000.usv", "own/object-0001.usv" };
+    struct outside outside;
+    outside_open(&outside, state, NULL, outside_short_d(400));
+    outside.ground.store->traits.delete_conditional = false;
+    outside_put_objects(&outside, "own/", 2);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "own/", true), &outside.error);
+    outside_merge(&outside, objects, 2);
+    env_sleep(env_real(), SPAN_MS(5));
+    assert_int_equal(outside_maintain(&outside).reaped, 2);
+    env_sleep(env_real(), SPAN_MS(600));
+    maintain_without_the_first(&outside);
+    assert_int_equal(count_objects(&outside.ground, "own/object-0000"), 1);
+    assert_int_equal(count_objects(&outside.ground, "own/object-0001"), 0);
+    outside_maintain(&outside);
+    assert_int_equal(count_objects(&outside.ground, "own/"), 0);
+    ground_close(&outside.ground);
+}
+
 /* ---- The inbox ----------------------------------------------------------------------- */
 
 static struct adopt_report scan(struct outside *outside, struct inbox *inbox,
@@ -566,6 +643,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         ON("objects become chunks without a copy and once",
            objects_become_chunks_without_a_copy_and_once),
+        ON("an object that no catalog can list fails, and the others are adopted",
+           an_object_that_no_catalog_can_list_fails_alone),
+        ON("a batch that no catalog takes at once is divided",
+           a_batch_that_no_catalog_takes_at_once_is_divided),
         ON("an object that cannot be read is reported and the others are adopted",
            an_object_that_cannot_be_read_is_reported_and_the_others_are_adopted),
         ON("a split forgets no object", a_split_forgets_no_object),
@@ -592,6 +673,8 @@ int main(int argc, char **argv)
            only_what_is_owned_is_deleted_and_only_as_it_was_adopted),
         ON("without conditional deletes an owned object is deleted after d",
            without_conditional_deletes_an_owned_object_is_deleted_after_d),
+        ON("without conditional deletes an object that cannot be read does not keep the others",
+           an_object_that_cannot_be_read_does_not_keep_the_others),
         ON("an inbox adopts what two scans have seen unchanged and once",
            an_inbox_adopts_what_two_scans_have_seen_unchanged_and_once),
         ON("an inbox reports what it cannot read once and leaves it there",

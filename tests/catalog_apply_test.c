@@ -69,6 +69,27 @@ static enum hf_status add_one(struct catalog *catalog, struct chunk chunk, int64
     return status;
 }
 
+static void settings_that_changed_meanwhile(void **state)
+{
+    (void)state;
+    struct catalog *catalog = kit_catalog();
+    struct compact_settings settings = catalog->settings;
+    struct chunk chunk = kit_chunk(0, 1);
+    struct catalog_op op = {
+        .kind = CATALOG_ADD, .chunks = &chunk, .chunk_count = 1, .settings = &settings
+    };
+    settings.key = VIEW("another");
+    assert_status(HF_MISMATCH, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
+    assert_true(op.other_settings);
+    settings = catalog->settings;
+    settings.grace_ms++; /* says nothing of the data */
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
+    settings.key = VIEW("another");
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
+    assert_true(op.already && !op.other_settings);
+    catalog_free(catalog);
+}
+
 static void add_is_refused(void **state)
 {
     (void)state;
@@ -469,6 +490,8 @@ int main(void)
         IT("chunks that are added get the next numbers of their writers", adds_with_sequences),
         IT("what was added is added once, whatever became of it", adds_once),
         IT("a file is added once, under whatever name", a_file_is_added_once),
+        IT("a chunk that was examined with other settings is refused",
+           settings_that_changed_meanwhile),
         IT("an add of names that are condemned, old, foreign or none is refused",
            add_is_refused),
         IT("an entry that would be too long is refused", long_entry_is_refused),

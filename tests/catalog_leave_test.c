@@ -71,7 +71,6 @@ static void what_expires_hides_older_records(void **state)
         assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
         assert_false(catalog->has_expired); /* nothing was retired */
         int64_t cutoff_ms = op.cutoff_ms = catalog->live[0].max_ms + 1;
-        int64_t first_ms = catalog->live[0].min_ms;
         assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
         assert_true(op.moved > 0 && catalog->has_expired == (keyed == 1));
         if (keyed) {
@@ -79,10 +78,92 @@ static void what_expires_hides_older_records(void **state)
             assert_true(again->has_expired && again->expired_ms == cutoff_ms);
             catalog_free(again);
             assert_status(HF_OK, undelete(catalog, &op, kit_key(0, 98)), &op.error);
-            assert_true(catalog->expired_ms <= first_ms);
+            assert_false(catalog->has_expired);
         }
         catalog_free(catalog);
     }
+}
+
+static void discard(struct catalog *catalog, struct view key)
+{
+    struct catalog_op op = {
+        .kind = CATALOG_QUARANTINE, .keys = &key, .key_count = 1, .reason = VIEW("bad")
+    };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
+    op = (struct catalog_op){ .kind = CATALOG_DISCARD, .keys = &key, .key_count = 1 };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
+}
+
+static void undelete_of_a_discarded_chunk_shows_nothing_else(void **state)
+{
+    (void)state;
+    struct catalog *catalog = kit_catalog();
+    struct catalog_op op = { .kind = CATALOG_RETIRE };
+    catalog_kit_add(catalog, 1, 5, catalog_kit_at(1));
+    op.cutoff_ms = catalog->live[2].min_ms + 1;
+    int64_t expired_ms = op.cutoff_ms;
+    catalog->live[4].min_ms = catalog->live[0].min_ms; /* spans all */
+    catalog->live[0].max_ms = catalog->live[0].min_ms; /* is retired */
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
+    assert_true(op.moved > 0 && catalog->has_expired);
+    discard(catalog, kit_key(0, 5));
+    struct catalog *again = catalog_kit_reload(catalog, NULL, 60);
+    assert_status(HF_OK, undelete(again, &op, kit_key(0, 5)), &op.error);
+    assert_int_equal(op.moved, 1);
+    assert_int_equal(again->expired_ms, expired_ms);
+    catalog_free(again);
+    catalog_free(catalog);
+}
+
+static void retire_first(struct catalog *catalog, size_t count)
+{
+    struct catalog_op op = { .kind = CATALOG_RETIRE };
+    op.cutoff_ms = catalog->live[count - 1].max_ms + 1;
+    for (size_t i = 0; i < count; i++)
+        catalog->live[i].min_ms = catalog->live[i].max_ms = op.cutoff_ms - 10;
+    for (size_t i = count; i < catalog->live_count; i++)
+        catalog->live[i].max_ms = op.cutoff_ms + 10;
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
+    assert_int_equal(op.moved, count);
+}
+
+/* One of them may have the marker that hides a record which another chunk still has. */
+static void what_was_retired_together_comes_back_together(void **state)
+{
+    (void)state;
+    struct catalog *catalog = kit_catalog();
+    struct catalog_op op;
+    catalog_kit_add(catalog, 1, 6, catalog_kit_at(1));
+    retire_first(catalog, 2);
+    int64_t first_ms = catalog->expired_ms;
+    retire_first(catalog, 2);
+    assert_true(catalog->expired_ms > first_ms);
+    struct catalog *again = catalog_kit_reload(catalog, NULL, 60);
+    assert_status(HF_CONFLICT, undelete(again, &op, kit_key(0, 1)), &op.error);
+    assert_non_null(strstr(op.error.why, "first"));
+    assert_status(HF_OK, undelete(again, &op, kit_key(0, 3)), &op.error);
+    assert_int_equal(op.moved, 2);
+    expect_state(again, kit_key(0, 4), CHUNK_LIVE);
+    assert_int_equal(again->expired_ms, first_ms);
+    assert_status(HF_OK, undelete(again, &op, kit_key(0, 1)), &op.error);
+    assert_int_equal(op.moved, 2);
+    assert_false(again->has_expired);
+    catalog_free(again);
+    catalog_free(catalog);
+}
+
+static void a_catalog_below_another_shows_nothing_again(void **state)
+{
+    (void)state;
+    struct catalog *catalog = kit_catalog();
+    struct catalog_op op;
+    catalog_kit_add(catalog, 1, 4, catalog_kit_at(1));
+    catalog->parent = VIEW("above");
+    catalog->depth = 1;
+    retire_first(catalog, 2);
+    assert_status(HF_CONFLICT, undelete(catalog, &op, kit_key(0, 1)), &op.error);
+    assert_non_null(strstr(op.error.why, "was split"));
+    catalog_free(catalog);
 }
 
 static void graves_move_after_grace(void **state)
@@ -338,6 +419,7 @@ static void undelete_of_what_was_retired(void **state)
 {
     (void)state;
     struct catalog *catalog = kit_catalog();
+    catalog->settings.key = VIEW("");
     catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
     struct catalog_op op = { .kind = CATALOG_RETIRE, .cutoff_ms = CHUNK_MS_MAX };
     assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
@@ -537,6 +619,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IT("chunks are retired once their last record is too old", retires_by_the_last_record),
         IT("what expires hides older records", what_expires_hides_older_records),
+        IT("undelete of a discarded chunk shows no expired record again",
+           undelete_of_a_discarded_chunk_shows_nothing_else),
+        IT("chunks that were retired by age together come back together, the last ones first",
+           what_was_retired_together_comes_back_together),
+        IT("in a split partition, chunks that were retired by age stay retired",
+           a_catalog_below_another_shows_nothing_again),
         IT("graves move to deleting once their grace is over, whole", graves_move_after_grace),
         IT("a file is known until the name of its chunk is dropped",
            a_file_is_known_until_its_name_is_dropped),
@@ -550,7 +638,8 @@ int main(void)
         IT("undelete brings back all of a merge and takes its target away",
            undelete_undoes_a_merge),
         IT("undelete is refused when the target is gone", undelete_is_refused),
-        IT("undelete brings back one chunk that was retired", undelete_of_what_was_retired),
+        IT("without a key, undelete brings back one chunk that was retired",
+           undelete_of_what_was_retired),
         IT("a split leaves a reference for each live entry, once", splits),
         IT("a split catalog knows the files of what moved",
            a_split_catalog_knows_the_files_of_what_moved),

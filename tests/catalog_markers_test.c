@@ -316,6 +316,26 @@ static void older_data_is_refused_from_then_on(void **state)
     catalog_free(catalog);
 }
 
+static struct chunk empty(unsigned n)
+{
+    struct chunk chunk = dated(n, 0, 0, 0);
+    chunk.rows_known = true;
+    chunk.rows = 0;
+    return chunk;
+}
+
+static void what_has_no_records_is_not_older(void **state)
+{
+    (void)state;
+    struct catalog *catalog = marked_catalog();
+    add(catalog, dated(1, 1000, 5000, 4000), 1);
+    add(catalog, dated(2, 500, 900, 0), 1);
+    add(catalog, empty(3), 1);
+    expect_dropped(catalog, 1, 2, OLD_S, 4000);
+    add(catalog, empty(4), OLD_S + 1);
+    catalog_free(catalog);
+}
+
 static void the_floor_changes_what_a_split_copied(void **state)
 {
     (void)state;
@@ -401,6 +421,8 @@ int main(void)
            without_markers_there_is_nothing_to_drop),
         IT("older data is refused once markers were dropped",
            older_data_is_refused_from_then_on),
+        IT("a chunk without records keeps no markers, and is taken below the floor",
+           what_has_no_records_is_not_older),
         IT("a split that copied the catalog before the floor rose is refused",
            the_floor_changes_what_a_split_copied),
         IT("an earlier program refuses the document", an_earlier_program_refuses_the_document),

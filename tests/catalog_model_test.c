@@ -25,7 +25,7 @@ struct model_key {
 /* A grave, then a removal of the same number. */
 struct model_group {
     int into; /* -1: none */
-    bool undone, done;
+    bool undone, done, by_age;
     int64_t since;
 };
 
@@ -239,6 +239,7 @@ static void retire(struct model *m)
         if (m->keys[i].state != CHUNK_LIVE || i * 1000 + 500 >= op.cutoff_ms)
             continue;
         group = group < 0 ? new_group(m, -1) : group;
+        m->groups[group].by_age = true;
         m->keys[i].state = CHUNK_TOMBSTONE;
         m->keys[i].group = group;
         moved++;
@@ -290,6 +291,15 @@ static void maintain(struct model *m)
     assert_int_equal(op.moved, moved);
 }
 
+/* The last group that was retired by age and is not deleting. */
+static int last_retirement(const struct model *m)
+{
+    int group = m->group_count - 1;
+    while (group >= 0 && !(m->groups[group].by_age && count_group(m, group, CHUNK_TOMBSTONE)))
+        group--;
+    return group;
+}
+
 static void undelete(struct model *m)
 {
     int id = draw(m, KEYS);
@@ -306,6 +316,10 @@ static void undelete(struct model *m)
             m->keys[into].state = CHUNK_TOMBSTONE;
             m->keys[into].group = new_group(m, -1);
             m->groups[m->keys[into].group].undone = true;
+        } else if (m->groups[group].by_age && group != last_retirement(m)) {
+            expected = HF_CONFLICT;
+        } else if (m->groups[group].by_age) {
+            move_keys(m, group, CHUNK_TOMBSTONE, 0, CHUNK_LIVE);
         } else {
             m->keys[id].state = CHUNK_LIVE;
         }

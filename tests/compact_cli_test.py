@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -866,6 +867,43 @@ def small_disk(s, mib=1):
     done = subprocess.run([*words, "true"], cwd=s.path, capture_output=True, check=False) \
         if shutil.which("unshare") else None
     return words if done and done.returncode == 0 else None
+
+
+def stop_while_opening(s, *args):
+    """Sends SIGTERM to a command that still waits for its store."""
+    blocker = sqlite3.connect(s.file("objects.db"), isolation_level=None, timeout=30)
+    blocker.execute("PRAGMA locking_mode=EXCLUSIVE")  # keeps readers away, too
+    blocker.execute("BEGIN EXCLUSIVE")
+    process = s.start(*args)
+    until(lambda: catches(process.pid, signal.SIGTERM), "its signal handler")
+    process.send_signal(signal.SIGTERM)
+    until(lambda: not pending(process.pid, signal.SIGTERM), "the signal")
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    process.communicate(timeout=60)
+    equal(process.returncode, -signal.SIGTERM, f"{args}")
+
+
+def signals_of(pid, row):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return int(dict(line.split(":", 1) for line in file.read().splitlines())[row], 16)
+
+
+def catches(pid, number):
+    return signals_of(pid, "SigCgt") >> (number - 1) & 1
+
+
+def pending(pid, number):
+    return (signals_of(pid, "ShdPnd") | signals_of(pid, "SigPnd")) >> (number - 1) & 1
+
+
+@it("a command that is stopped before its first file or path does not report success", ["sqlite"])
+def _(s):
+    create(s)
+    s.write("in", row("a", BEGIN))
+    stop_while_opening(s, "compact", "ingest", "in")
+    stop_while_opening(s, "compact", "release", "raw/")
+    equal(chunks(s), [])
 
 
 @it("a disk that is too small fails the group, which is halved; with room it is merged", DIR)

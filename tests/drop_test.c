@@ -128,6 +128,36 @@ static void a_split_partition_goes_with_its_children(void **state)
     bench_close(&bench);
 }
 
+/* A job whose output has its home in a child, and whose sources' leases are in the table above. */
+static void a_child_stays_until_its_outputs_are_settled(void **state)
+{
+    struct bench bench;
+    struct compact_settings settings = quick_settings();
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct catalog_ref *ref;
+    struct hf_error error;
+    char output[KEY_BYTES_MAX + 1];
+    (void)state;
+    bench_open(&bench, 1, &settings);
+    struct catalog_tree *tree = bench.hands[0].tree;
+    MUST(catalog_tree_ref(tree, VIEW("default"), &ref, &error));
+    MUST(catalog_ref_split(ref, &error));
+    snprintf(output, sizeof output, "data/%s/L1/2026/11/output.usv", ref->route.children[3]);
+    options.output = output;
+    struct hf_lock *lock =
+        lock_with(&bench.hands[0].peer, "chunk:data/default/L0/2026/11/source.usv", &options);
+    MUST(hf_lock_acquire(lock, 0, &error));
+    for (int i = 0; i < 60; i++) { /* for longer than D */
+        step(&bench.hands[0]);
+        pass_ms(50);
+    }
+    MUST(hf_lock_fail(lock, "{\"blame\":\"nobody\",\"why\":\"a test\"}", &error));
+    hf_lock_free(lock);
+    drop_all(&bench.hands[0]);
+    expect_gone(&bench);
+    bench_close(&bench);
+}
+
 /* An ingest that died left an object that no catalog lists, and rejected rows are kept beside. */
 static void what_no_catalog_lists_goes_too(void **state)
 {
@@ -345,6 +375,8 @@ int main(int argc, char **argv)
            everything_goes_in_time),
         IT("a split partition goes with its children",
            a_split_partition_goes_with_its_children),
+        IT("a child stays until the leases above have settled its outputs",
+           a_child_stays_until_its_outputs_are_settled),
         IT("what no catalog lists goes too, and nothing of others",
            what_no_catalog_lists_goes_too),
         IT("a worker finishes a drop that a client began", a_worker_finishes_the_drop),

@@ -37,9 +37,14 @@ static struct fate fail_bad_sectors(void *argument, struct script_call *call)
     return bad ? REFUSE(HF_UNAVAILABLE) : PASS;
 }
 
+/* As a store that dates its replies would show strays of three days ago. */
 static void date_back_strays(void *argument, struct script_call *call)
 {
     struct scene *scene = argument;
+    if (scene->long_ago) {
+        scene->bent.base.traits.clock = STORE_CLOCK_DATE;
+        call->list->stamp = (struct store_stamp){ .known = true, .date = env_wall(env_real()) };
+    }
     for (size_t i = 0; i < call->list->count && scene->long_ago; i++)
         if (is_made(scene, HF_FSCK_STRAY_CATALOG, call->list->entries[i].key))
             call->list->entries[i].info.modified.us -= 3 * DAYS_MS * 1000;
@@ -73,7 +78,7 @@ const char *draw_partition(struct scene *scene, char name[PARTITION_BYTES_MAX + 
     return name;
 }
 
-static void apply(struct scene *scene, const char *partition, struct catalog_op *op)
+void apply(struct scene *scene, const char *partition, struct catalog_op *op)
 {
     struct hf_error error;
     struct catalog_tree *tree;

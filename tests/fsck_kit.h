@@ -26,7 +26,7 @@ struct scene {
     struct world world;
     struct peer peer;
     struct script bent; /* in front of fsck only: some objects cannot be read */
-    bool long_ago;      /* stray objects are three days old */
+    bool long_ago;      /* stray objects are three days old, by the dates of the store */
     struct prng prng;
     struct items made, found;
     struct hf_fsck_report report;
@@ -53,6 +53,9 @@ void create(struct scene *scene, const char *partition,
 const char *draw_partition(struct scene *scene, char name[PARTITION_BYTES_MAX + 1]);
 void draw_id(struct scene *scene, char id[PARTITION_BYTES_MAX + 1]);
 void catalog_of(const char *partition, char key[KEY_BYTES_MAX + 1]);
+
+/* Applies an operation to the catalog of a partition. */
+void apply(struct scene *scene, const char *partition, struct catalog_op *op);
 
 /* Draws a valid chunk; puts its object; adds its entry. */
 void draw_chunk(struct scene *scene, const char *partition, unsigned level,

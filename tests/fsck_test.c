@@ -214,6 +214,44 @@ static void strays_keep_for_long(void **state)
     scene_close(scene);
 }
 
+/* The listing of a local store has the times of wall clocks, which can be set. */
+static void date_far_apart(void *argument, struct script_call *call)
+{
+    struct scene *scene = argument;
+    for (size_t i = 0; i < call->list->count; i++)
+        if (view_equal(call->list->entries[i].key, view_of(scene->made.items[0].key)))
+            call->list->entries[i].info.modified.us -= INT64_C(30) * 86400 * 1000000;
+}
+
+static void set_short_d(struct scene *scene)
+{
+    struct compact_settings settings = settings_of_test();
+    struct catalog_op op = { .kind = CATALOG_SET, .settings = &settings };
+    settings.late_bound_ms = 1;
+    settings.skew_tolerance_ms = 0;
+    apply(scene, "default", &op);
+}
+
+static void wall_clocks_prove_nothing(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_open(15);
+    make_fault(scene, HF_FSCK_STRAY_CATALOG);
+    script_rule(&scene->bent, .on = ON_LIST, .reply = date_far_apart, .argument = scene);
+    for (int i = 0; i < 2; i++) {
+        fsck(scene, AT_ONCE_REPAIR);
+        FOUND_WHAT_WAS_MADE(scene);
+        assert_int_equal(scene->report.repaired, 0);
+    }
+    /* The first of them has marked it. */
+    set_short_d(scene);
+    for (int i = 0; i < 1000 && scene->report.repaired == 0; i++)
+        fsck(scene, AT_ONCE_REPAIR);
+    assert_int_equal(scene->report.repaired, 1);
+    assert_null(world_text(&scene->world, scene->made.items[0].key));
+    scene_close(scene);
+}
+
 static void young_objects(void **state)
 {
     (void)state;
@@ -602,6 +640,8 @@ int main(int argc, char **argv)
         IT("a quarantine says what is wrong", quarantine_says_why),
         IT("a stray catalog is deleted when it is old and its parent knows all it has",
            strays_keep_for_long),
+        IT("on a local store, a stray catalog is deleted only 2 D after it was marked",
+           wall_clocks_prove_nothing),
         IT("what is young is counted, not told", young_objects),
         IT("an object of a partition without a catalog is told and never deleted",
            homeless_objects),

@@ -128,6 +128,26 @@ static void an_old_handle_finds_the_mark(void **state)
     assert_int_equal(yard_count(&scene->yard, "shards/a3.usv"), 0);
 }
 
+/* As if it had been suspended for longer than the mark stays. */
+static void suspend(void *argument)
+{
+    struct scene *scene = argument;
+    scene->crew.index->checked = mono_add(env_now(env_real()), SPAN_US(-INDEX_TRUST.us));
+}
+
+static void a_suspended_compiler_writes_no_shard(void **state)
+{
+    struct scene *scene = *state;
+    fill(scene);
+    drop(scene, false, LONG_MS);
+    assert_status(HF_OK, put(&scene->crew), &scene->crew.error);
+    scene_happens(scene, CALL_GET, SHARD_OBJECT, suspend);
+    struct compile_report report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, HF_INDEX_END_FAILED);
+    assert_non_null(strstr(report.why.why, "being dropped"));
+    assert_int_equal(yard_count(&scene->yard, "shards/a3.usv"), 0);
+}
+
 /* An entry may have arrived since the last drop, and would join the new index. */
 static void a_name_is_free_only_after_the_last_drop(void **state)
 {
@@ -264,6 +284,9 @@ int main(int argc, char **argv)
                  an_index_is_dropped_in_two_steps),
         COMPILES("a handle from before reads index.json again, and writes no more",
                  an_old_handle_finds_the_mark),
+        COMPILES(
+            "a compiler that was suspended while it folded writes no shard of a dropped index",
+            a_suspended_compiler_writes_no_shard),
         COMPILES("a name is free only after a last drop has deleted what arrived",
                  a_name_is_free_only_after_the_last_drop),
         IT("a slow drop does not hit an index that was created anew",

@@ -54,6 +54,18 @@ def _(s):
         equal((counts(summary), summary["inputs_unsorted"]), ((3, 3, 0), 0), args)
 
 
+@it("a byte order mark inside a text stays, also if its record becomes the first of an output")
+def _(s):
+    args = ["--format", "csv", "--no-header", "--key", "2"]
+    s.write("marked", lines(b"x,1") + MARK + lines(b"b,0"))  # as by "cat a.csv b.csv"
+    merge(s, args, ["marked"])
+    equal(s.read("out"), MARK + MARK + lines(b"b,0", b"x,1"))
+    s.write("other", lines(b"c,2"))
+    s.write("again", s.read("out"))
+    merge(s, args, ["again", "other"])
+    equal(s.read("out"), MARK + MARK + lines(b"b,0", b"x,1", b"c,2"))
+
+
 @it("empty lines before a header do not count, however many, and with any number of inputs")
 def _(s):
     s.write("in", b"\n" * 300000 + b"k,t\na,1\nb,2\n")

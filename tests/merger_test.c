@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/layout.h"
 #include "merger_kit.h"
+#include "scripted_store.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -69,6 +70,37 @@ static void test_lost_reply_of_the_put(void **state)
         if (!failed)
             break;
     }
+    smithy_close(&smithy);
+}
+
+static void use_store(struct smithy *smithy, struct store *store)
+{
+    file_merger_free(smithy->merger);
+    smithy->merger = file_merger_new(env_real(), store, smithy->scratch, 1, &smithy->error);
+    assert_non_null(smithy->merger);
+    file_merger_allow(smithy->merger, &smithy_programs);
+}
+
+/* As a store whose multipart uploads ignore conditions answers for more than 5 GiB. */
+static struct fate refuse_conditions(void *argument, struct script_call *call)
+{
+    (void)argument;
+    return call->put->condition.kind == CONDITION_ALWAYS ? PASS : REFUSE(HF_UNSUPPORTED);
+}
+
+static void test_output_too_large_for_conditions(void **state)
+{
+    struct smithy smithy;
+    struct script script;
+    (void)state;
+    smithy_open(&smithy);
+    script_init(&script, &smithy.peer.way.base);
+    script_rule(&script, .on = ON_PUT_FILE, .decide = refuse_conditions);
+    use_store(&smithy, &script.base);
+    assert_status(HF_OK, merger(&smithy), &smithy.error);
+    expect_output(&smithy, MERGED);
+    use_store(&smithy, &smithy.peer.way.base);
+    store_close(&script.base);
     smithy_close(&smithy);
 }
 
@@ -603,6 +635,8 @@ int main(void)
         IT("sources are merged into one output, and no file is left", test_merges),
         IT("rows that cannot be read are kept aside", test_rejects_are_kept),
         IT("a put whose reply is lost is found to have happened", test_lost_reply_of_the_put),
+        IT("an output that is too large for a conditional put is put without a condition",
+           test_output_too_large_for_conditions),
         IT("a source with a wrong checksum is blamed", test_wrong_checksum),
         IT("a source that was emptied is blamed", test_wrong_size),
         IT("a damaged source is blamed for its checksum, however the damage shows",

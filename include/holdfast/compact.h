@@ -311,7 +311,9 @@ HF_API enum hf_status hf_compact_discard(struct hf_compact *compact, const char 
  * were merged into becomes a tombstone. `ret_restored`, which may be NULL, receives the number of
  * restored chunks. Returns HF_NOT_FOUND if the chunk is not, or is no longer, a tombstone. Returns
  * HF_CONFLICT if the merged chunk was merged again or was moved by a split, or if an adopted object
- * was rewritten or deleted since. */
+ * was rewritten or deleted since. If retention took the chunk, all chunks that were taken with it
+ * become live again; returns HF_CONFLICT if others were taken later, which must be restored first,
+ * or if the partition was split. */
 HF_API enum hf_status hf_compact_undelete(struct hf_compact *compact, const char *key,
                                           uint64_t *ret_restored, struct hf_error *error);
 

@@ -291,6 +291,9 @@ static enum hf_status put_shard(void *argument, struct hf_error *error)
             SEAL_AGE_MAX(client_settings(client)->late_bound).us)
         return error_set(error, HF_CONFLICT, "%s: its deletions were sealed too long ago",
                          cursor->object);
+    /* This compiler may have been suspended since it last looked (rule 14). */
+    if (index_check_mark(fold->index, error) != HF_OK)
+        return error->status;
     if (RULE(SHARDS_ARE_SWAPPED) && cursor->exists)
         put.condition = if_match(&cursor->etag);
     /* Without a condition, two compilers could both write a first version, and one would replace

@@ -346,7 +346,8 @@ enum hf_status index_load(struct index *index, int fd, enum hf_index_format form
     ret_report->bytes_read = loading->rows.bytes_read;
     ret_report->shards = loading->noted.count;
     rows_release(&loading->rows);
-    if (loading->noted.count > 0)
+    /* A manifest must not arrive after its index was dropped. */
+    if (loading->noted.count > 0 && index_check_mark(index, &ignored) == HF_OK)
         manifest_write(index, &loading->noted, &ignored);
     if (status == HF_OK)
         status = check_load_result(loading, error);

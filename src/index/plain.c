@@ -22,6 +22,8 @@ static enum hf_status put_plain(void *argument, struct hf_error *error)
     const struct shard_cursor *cursor = job->fold->cursor;
     struct put_call put = { .key = view_of(cursor->object) };
     put.condition = cursor->etag.size > 0 ? if_match(&cursor->etag) : if_absent();
+    if (index_check_mark(job->fold->index, error) != HF_OK)
+        return error->status;
     enum hf_status status =
         object_writer_put(&job->fold->writer->writer, job->fold->index->store, VIEW(""), &put);
     if (status == HF_NOT_FOUND)

@@ -88,6 +88,8 @@ static enum hf_status put_sidecar(void *argument, struct hf_error *error)
     struct sidecar_put *job = argument;
     struct put_call put = { .key = view_of(job->key), .body = job->text, .quiet = true };
     put.condition = job->before.size > 0 ? if_match(&job->before) : if_absent();
+    if (index_check_mark(job->index, error) != HF_OK)
+        return error->status;
     enum hf_status status = store_put(job->index->store, &put);
     if (status == HF_NOT_FOUND)
         status = error_set(&put.error, HF_CONFLICT, "it is gone");

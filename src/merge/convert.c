@@ -495,8 +495,10 @@ static enum hf_status convert_open_output(struct convert *convert, struct sink *
         status = sink_descriptor(sink, order->output->fd, order->coding, &convert->job->budget,
                                  error);
     }
-    if (status == HF_OK)
+    if (status == HF_OK) {
         convert->sink = sink;
+        sink->doubles_mark = order->to != HF_MERGE_USV;
+    }
     return status;
 }
 

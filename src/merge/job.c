@@ -158,6 +158,7 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
     if (status == HF_OK) {
         ret_sink->disk_full = &job->result.disk_full;
         ret_sink->intermediate = output && job->options->intermediate;
+        ret_sink->doubles_mark = output && job->cutter.format && job->cutter.format->is_text;
         ret_sink->ahead = !ret_sink->intermediate || job->options->synced_later;
     }
     return status;

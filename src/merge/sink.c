@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "merge/encode_task.h"
+#include "merge/format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,16 +55,34 @@ static enum hf_status sink_write_file(void *context, struct view bytes, struct h
     return HF_OK;
 }
 
-/* Writes the final bytes. The offered row is moved to the front of the buffer. */
-static bool flush_settled(struct sink *sink, bool last)
+static void write_settled(struct sink *sink, struct view bytes, bool last)
 {
-    struct view bytes = { sink->bytes, sink->settled };
     if (sink->error.status == HF_OK && sink->encoding)
         encode_task_add(sink->encoding, bytes, &sink->error);
     else if (sink->error.status == HF_OK && sink->encoder)
         encoder_add(sink->encoder, bytes, last, sink_write_file, sink, &sink->error);
     else if (sink->error.status == HF_OK)
         sink_write_file(sink, bytes, &sink->error);
+}
+
+/* If the first record starts with a byte order mark, a reader would skip it as the mark of the
+ * file. So the mark is written twice. */
+static void double_mark(struct sink *sink)
+{
+    struct view start = { sink->bytes, sink->settled };
+    if (!sink->doubles_mark || sink->settled == 0)
+        return;
+    sink->doubles_mark = false;
+    if (format_mark_size(start) > 0)
+        write_settled(sink, view_first(start, format_mark_size(start)), /* last */ false);
+}
+
+/* Writes the final bytes. The offered row is moved to the front of the buffer. */
+static bool flush_settled(struct sink *sink, bool last)
+{
+    struct view bytes = { sink->bytes, sink->settled };
+    double_mark(sink);
+    write_settled(sink, bytes, last);
     if (sink->error.status == HF_OK && sink->encoding && last)
         encode_task_end(sink->encoding, &sink->error);
     if (sink->error.status != HF_OK)

@@ -26,11 +26,12 @@ struct sink {
     size_t offered;   /* bytes of the offered row, after those */
     size_t record_at; /* offset of its record in the offered row */
     size_t record_size;
-    uint64_t size;         /* of the file so far */
-    uint64_t synced;       /* how much of it is being written to disk */
-    bool intermediate;     /* never synced, but checksummed */
-    bool ahead;            /* starts writing to disk early, for the sync at the end */
-    uint32_t crc32c;       /* of an intermediate file so far */
+    uint64_t size;     /* of the file so far */
+    uint64_t synced;   /* how much of it is being written to disk */
+    bool intermediate; /* never synced, but checksummed */
+    bool doubles_mark; /* a text: a byte order mark that is part of its first record stays */
+    bool ahead;        /* starts writing to disk early, for the sync at the end */
+    uint32_t crc32c;   /* of an intermediate file so far */
     struct hf_error error; /* the first error; nothing is written after it */
 };
 

@@ -223,15 +223,17 @@ static enum hf_status take_ingest_options(struct cli *cli, char host[WRITER_BYTE
 static enum hf_status ingest_arguments(struct ingesting *ingesting)
 {
     struct cli *cli = ingesting->cli;
-    size_t count = cli->argument_count;
+    size_t count = cli->argument_count, given = 0;
     ingesting->paths = arena_take(&cli->arena, count * sizeof *ingesting->paths);
     ingesting->names = arena_take(&cli->arena, count * sizeof *ingesting->names);
     if (!ingesting->paths || !ingesting->names)
         return error_no_memory(&cli->error);
-    for (size_t i = 0; i < count && !interrupted(); i++)
-        ingest_argument(ingesting, cli->arguments[i]);
+    while (given < count && !interrupted())
+        ingest_argument(ingesting, cli->arguments[given++]);
     ingest_batch(ingesting);
     places_close(&ingesting->places);
+    if (given < count && ingesting->first.status == HF_OK)
+        interrupt_check(&ingesting->first); /* the other files were not ingested */
     cli->error = ingesting->first;
     return cli->error.status;
 }

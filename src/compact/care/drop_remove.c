@@ -80,6 +80,55 @@ static enum hf_status check_children_gone(struct removing *removing,
     return error_clear(error);
 }
 
+/* Whether a lease that is not settled has an output with this home. */
+struct output_search {
+    struct view home;
+    bool found;
+};
+
+static void look_for_outputs(void *argument, const struct lease_table *table,
+                             const struct evidence *evidence)
+{
+    struct output_search *search = argument;
+    (void)evidence;
+    for (size_t i = 0; i < table->lease_count; i++) {
+        const struct lease *lease = table->leases[i];
+        search->found |= lease->output.size > 0 && lease->status != LEASE_COMPLETED &&
+                         view_equal(layout_home(lease->output), search->home);
+    }
+}
+
+/* The catalog above, or "". The walk has read this one. */
+static void copy_parent(struct catalog_ref *ref, char ret_parent[PARTITION_BYTES_MAX + 1])
+{
+    env_mutex_lock(&ref->tree->mutex);
+    memcpy(ret_parent, ref->route.parent, PARTITION_BYTES_MAX + 1);
+    env_mutex_unlock(&ref->tree->mutex);
+}
+
+/* HELD: a lease in the table of a catalog above has an output that only this catalog can condemn.
+ * Without it, the lease could never be settled, and the table above would stay. */
+static enum hf_status check_outputs_settled(struct catalog_ref *ref, struct hf_error *error)
+{
+    struct output_search search = { .home = view_of(ref->partition) };
+    char above[PARTITION_BYTES_MAX + 1];
+    enum hf_status status = HF_OK;
+    copy_parent(ref, above);
+    for (int depth = 0; depth <= CATALOG_TREE_DEPTH_MAX && above[0]; depth++) {
+        struct catalog_ref *parent;
+        status =
+            chunks_look(ref->tree->client, view_of(above), look_for_outputs, &search, error);
+        if (status == HF_OK && search.found)
+            status = error_set(error, HF_HELD, "a lease above has an output of this catalog");
+        if (status == HF_OK)
+            status = catalog_tree_ref(ref->tree, view_of(above), &parent, error);
+        if (status != HF_OK)
+            return status;
+        copy_parent(parent, above);
+    }
+    return status;
+}
+
 /* ---- Deleting ------------------------------------------------------------------------ */
 
 /* Deletes all objects with this prefix. They belong to the partition by their names, no catalog
@@ -208,6 +257,8 @@ static enum hf_status remove_partition(struct removing *removing, const struct m
     const char *partition = marked->ref->partition;
     bool all = false, again = !marked->is_child;
     enum hf_status status = check_children_gone(removing, marked, error);
+    if (status == HF_OK)
+        status = check_outputs_settled(marked->ref, error);
     if (status == HF_OK)
         status = delete_unlisted(removing, partition, &all, error);
     if (status != HF_OK || !all)

@@ -11,6 +11,7 @@
 #include "compact/care/pin.h"
 #include "compact/care/release.h"
 #include "compact/catalog/chunk_object.h"
+#include "store/retry.h"
 
 #include <stdlib.h>
 
@@ -412,7 +413,10 @@ static enum hf_status delete_unpinned(struct deletions *deletions, struct deleti
             object ? delete_adopted(deletions, object, &calls[count], &any, error) : HF_OK;
         if (status != HF_OK) {
             deletion->left = true;
-            return status;
+            keep_round_error(deletions->round, error);
+            if (!retry_is_answered(status))
+                return status;
+            continue; /* one refused object must not keep the others */
         }
         count += any;
         struct view kept = { NULL, 0 };

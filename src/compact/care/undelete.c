@@ -38,7 +38,7 @@ static void copy_adopted_sources(void *argument, const struct catalog *catalog,
     for (size_t i = 0; i < grave->count && !sources->no_memory; i++) {
         const struct chunk *from = &grave->chunks[i];
         if (!chunk_is_adopted(from) ||
-            (grave->into.size == 0 && !view_equal(from->key, sources->key)))
+            (!grave_is_one(grave) && !view_equal(from->key, sources->key)))
             continue;
         struct chunk *chunk = &sources->chunks[sources->count++];
         *chunk = (struct chunk){ .object = arena_copy(&sources->arena, from->object),

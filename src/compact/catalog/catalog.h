@@ -144,9 +144,20 @@ struct grave {
     struct view *targets; /* of a divided merge, whose id is `into` then; NULL: not divided */
     size_t target_count;
     bool undone; /* the target of an undone merge: its sources came back */
+    /* Retired by age, by a swap that set the catalog's expired_ms to this; `before`: what it was
+     * then. */
+    bool by_age, had_before;
+    int64_t expired_ms, before_ms;
+    bool discarded; /* given up by an operator, whatever its age */
     struct chunk *chunks;
     size_t count;
 };
+
+/* Whether undelete brings all of its chunks back, or none. */
+static inline bool grave_is_one(const struct grave *grave)
+{
+    return grave->into.size > 0 || grave->by_age;
+}
 
 enum deleting_how {
     DELETING_RETIRED,   /* was live once */
@@ -270,8 +281,9 @@ struct catalog {
     int64_t floor_ms;
     bool has_expired; /* chunks were retired by age: records before expired_ms are not shown */
     int64_t expired_ms;
-    bool is_dropping; /* the partition is being dropped, and this catalog is marked */
-    bool is_dropped;  /* nothing is left of it; the document stands for an absent catalog */
+    struct stamp stray; /* fsck saw then that its parent did not name it; 0: never */
+    bool is_dropping;   /* the partition is being dropped, and this catalog is marked */
+    bool is_dropped;    /* nothing is left of it; the document stands for an absent catalog */
     struct dead_part dropping;
     struct view
         *kept_file_ids; /* of adopted objects that are not ours, and no longer entries */
@@ -293,6 +305,11 @@ void catalog_free(struct catalog *catalog);
 enum hf_status catalog_decode(struct view text, struct mono_time arrived,
                               const struct catalog *previous, struct catalog **ret_catalog,
                               struct hf_error *error);
+
+/* INVALID: no catalog can list such a chunk, because a member of it is out of bounds or its entry
+ * is too long. For a client that is about to add it; the sequence number and the stamps, which the
+ * add assigns, are taken at their longest. UNAVAILABLE: out of memory. */
+enum hf_status catalog_check_chunk(const struct chunk *chunk, struct hf_error *error);
 
 /* False if it does not fit, or if out of memory. */
 bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buffer *text);
@@ -321,9 +338,9 @@ enum hf_status catalog_check_markers(const struct catalog *catalog, const struct
                                      size_t count, const struct evidence *evidence,
                                      struct hf_error *error);
 
-/* INVALID, with a sentence, if data that begins at this time is refused because markers were
- * dropped that could have deleted it. */
-enum hf_status catalog_check_floor(const struct catalog *catalog, int64_t min_ms,
+/* INVALID, with a sentence, if the data of this chunk is refused because markers were dropped that
+ * could have deleted it. */
+enum hf_status catalog_check_floor(const struct catalog *catalog, const struct chunk *chunk,
                                    struct hf_error *error);
 
 enum chunk_state {
@@ -349,6 +366,12 @@ enum chunk_state catalog_state(const struct catalog *catalog, struct view key);
 static inline bool chunk_is_adopted(const struct chunk *chunk)
 {
     return chunk->object.size > 0;
+}
+
+/* Whether the chunk has no records, so that its times mean nothing. */
+static inline bool chunk_is_empty(const struct chunk *chunk)
+{
+    return chunk->rows_known && chunk->rows == 0;
 }
 
 /* Whether any entry is adopted or was. Such a catalog has the second version of the format, which
@@ -418,6 +441,7 @@ enum catalog_op_kind {
     CATALOG_DROPPED,    /* the end of a drop, if the document cannot be deleted */
     CATALOG_DIVIDE,     /* merge */
     CATALOG_RANGE,      /* id, range, target, rows_in, superseded, crcs */
+    CATALOG_STRAY, /* its parent does not name it: stamp it, unless its stamp is readable */
 };
 
 enum condemned { CONDEMN_DONE, CONDEMN_HAPPENED };
@@ -459,9 +483,10 @@ struct catalog_op {
     struct view children[CATALOG_CHILDREN]; /* split */
     enum split_by split_by;
     uint64_t live_hash;
-    const struct compact_settings *settings; /* set */
-    const struct divided_merge *merge;       /* divide; the outputs are ignored */
-    struct view id;                          /* range: of the merge, like the rest */
+    /* set; add: those with which the chunks were examined, or NULL */
+    const struct compact_settings *settings;
+    const struct divided_merge *merge; /* divide; the outputs are ignored */
+    struct view id;                    /* range: of the merge, like the rest */
     size_t range;
     uint64_t rows_in, superseded, deleted;
     const uint64_t *crcs; /* one per source */
@@ -473,6 +498,8 @@ struct catalog_op {
                                     * before under another key, so this chunk is not added */
     bool full;                     /* add: refused with UNAVAILABLE; the catalog must be
                                     * split */
+    bool other_settings;           /* add: refused with MISMATCH; the partition's records are
+                                    * read in another way since */
     bool below_floor;              /* add: refused with INVALID; see catalog_check_floor */
     bool needs_markers;            /* commit, range: not done, because the merge had dropped
                                     * markers; merge again, and keep them */
@@ -487,7 +514,8 @@ struct catalog_op {
  * the catalog unchanged:
  *   add         UNAVAILABLE: full; split, then use the children. CONFLICT: a key is condemned; put
  *               the chunk under another name. EXPIRED: a name was generated more than D/2 ago.
- *               MISMATCH: the catalog has children; use the right one. OK with `already`: all
+ *               MISMATCH: the catalog has children; use the right one. MISMATCH with
+ *               `other_settings`: examine the chunks again. OK with `already`: all
  *               chunks were added before, even if they are gone now, or their files are known.
  *               INVALID with `below_floor`: a chunk has records at or below the floor
  *   commit      CONFLICT: a source is no longer live, or the target is condemned; condemn the
@@ -498,7 +526,10 @@ struct catalog_op {
  *   undelete    NOT_FOUND: no tombstone. CONFLICT: the target of the merge is no longer live, or
  *               the catalog was split, so the merge cannot be undone. OK with `already`: the chunk
  *               is live. All sources of the merge become live again, and its target becomes a
- *               tombstone permanently. If the chunk was retired, only this chunk becomes live again
+ *               tombstone permanently. Chunks that one swap retired by age become live together, in
+ *               the reverse order of such swaps; CONFLICT: it is not the last one, or the partition
+ *               was split, so other catalogs still hide their records. Any other retired chunk
+ *               becomes live alone
  *   quarantine  NOT_FOUND: not live
  *   discard     NOT_FOUND: not live. CONFLICT: it is not quarantined. UNAVAILABLE: there are too
  *               many dead keys. OK with `already`: it is a tombstone
@@ -515,6 +546,7 @@ struct catalog_op {
  *               OK with `needs_markers`: it was the last range, and the markers that the ranges
  *               have dropped must be kept; all outputs without them, like this target, are
  *               condemned, and their ranges must be merged again
+ *   stray       OK with `already`: it has a stamp of this clock. UNAVAILABLE: the time is unknown
  *   pass        OK, whether or not the chunk is still live; a repetition changes nothing
  *   drop        OK with `already`: it was marked before
  *   dropped     CONFLICT: it is not marked, lists a name, or was marked less than D ago

@@ -178,7 +178,7 @@ static enum hf_status check_added_floor(const struct catalog *catalog, struct ca
     bool known;
     for (size_t i = 0; i < op->chunk_count; i++)
         if (RULE(FLOOR_IS_CHECKED) && is_fresh(catalog, &op->chunks[i], &known) &&
-            catalog_check_floor(catalog, op->chunks[i].min_ms, &op->error) != HF_OK) {
+            catalog_check_floor(catalog, &op->chunks[i], &op->error) != HF_OK) {
             op->below_floor = true;
             return op->error.status;
         }
@@ -211,6 +211,12 @@ static enum hf_status check_add_state(struct catalog *catalog, struct catalog_op
     if (catalog->child_count > 0)
         return error_set(&op->error, HF_MISMATCH,
                          "the catalog was split: add the chunk to one of its children");
+    op->other_settings =
+        op->settings && catalog_reads_otherwise(op->settings, &catalog->settings);
+    if (op->other_settings)
+        return error_set(&op->error, HF_MISMATCH,
+                         "the format, key, time, deleted field or header of the partition was "
+                         "changed meanwhile; try again");
     status = catalog_name_age(catalog, op, evidence);
     if (status == HF_OK)
         status = check_added_floor(catalog, op);
@@ -531,8 +537,10 @@ enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
         [CATALOG_DROPPED] = catalog_apply_dropped,
         [CATALOG_DIVIDE] = catalog_apply_divide,
         [CATALOG_RANGE] = catalog_apply_range,
+        [CATALOG_STRAY] = catalog_apply_stray,
     };
     op->changed = op->already = op->full = op->committed = false;
+    op->other_settings = false;
     op->below_floor = op->needs_markers = op->wrong_sum = false;
     op->moved = 0;
     error_clear(&op->error);

@@ -223,6 +223,46 @@ static struct view target_of(const struct grave *grave, size_t index)
     return grave->target_count > 0 ? grave->targets[index] : grave->into;
 }
 
+/* Chunks that were retired by age come back only together with the value of `expired` before. A
+ * chunk that was retired after them could hide records of theirs, and of the chunks that stayed:
+ * with a lower value, these would be shown without it. */
+static enum hf_status check_by_age(const struct catalog *catalog, struct catalog_op *op,
+                                   const struct grave *grave)
+{
+    const struct grave *last = grave;
+    if (catalog->parent.size > 0)
+        return error_set(&op->error, HF_CONFLICT,
+                         "the chunk was retired by age, and the partition was split: its other "
+                         "catalogs would still hide the records");
+    for (size_t i = 0; i < catalog->grave_count; i++)
+        if (catalog->graves[i].by_age && catalog->graves[i].part.serial > last->part.serial)
+            last = &catalog->graves[i];
+    if (last != grave)
+        return error_set(&op->error, HF_CONFLICT,
+                         "other chunks were retired by age later: undelete %.*s first",
+                         VIEW_ARGS(view_first(last->chunks[0].key, 120)));
+    if (catalog->expired_ms != grave->expired_ms)
+        return error_set(&op->error, HF_CONFLICT,
+                         "other chunks were retired by age later, and are deleted");
+    return HF_OK;
+}
+
+/* Shows the records of chunks that are about to come back. A version that did not record why a
+ * chunk was retired has left a grave that says nothing; then the chunk was retired by age only if
+ * all of it is before the time of expiry. */
+static void show_expired(struct catalog *catalog, const struct grave *grave,
+                         const struct chunk *back)
+{
+    if (grave->by_age) {
+        catalog->has_expired = grave->had_before;
+        catalog->expired_ms = grave->had_before ? grave->before_ms : 0;
+        return;
+    }
+    bool unsaid = grave->into.size == 0 && !grave->discarded && catalog->has_expired;
+    if (unsaid && back->max_ms < catalog->expired_ms && back->min_ms < catalog->expired_ms)
+        catalog->expired_ms = back->min_ms;
+}
+
 static enum hf_status check_undelete(const struct catalog *catalog, struct catalog_op *op,
                                      const struct grave *grave)
 {
@@ -236,6 +276,8 @@ static enum hf_status check_undelete(const struct catalog *catalog, struct catal
     if (grave->undone)
         return error_set(&op->error, HF_CONFLICT,
                          "this chunk is the output of a merge that was undone");
+    if (grave->by_age)
+        return check_by_age(catalog, op, grave);
     for (size_t i = 0; i < targets_of(grave); i++)
         if (!catalog_live_by_key(catalog, target_of(grave, i)))
             return error_set(&op->error, HF_CONFLICT,
@@ -249,7 +291,8 @@ static void do_undelete(struct catalog *catalog, struct grave *grave, const stru
 {
     struct grave undone = *grave;
     unsigned target = catalog_cascade(catalog);
-    if (place)
+    show_expired(catalog, grave, &back->chunks[0]);
+    if (place || grave->by_age)
         grave->part.leaving = true;
     else
         catalog_exhume(catalog, grave, back->chunks[0].key);
@@ -266,10 +309,6 @@ static void do_undelete(struct catalog *catalog, struct grave *grave, const stru
         target_grave.undone = true;
         catalog_push_grave(catalog, &target_grave);
     }
-    /* A retired chunk that is brought back must be seen again. */
-    for (size_t i = 0; i < back->count; i++)
-        if (!place && catalog->has_expired && back->chunks[i].min_ms < catalog->expired_ms)
-            catalog->expired_ms = back->chunks[i].min_ms;
     for (size_t i = 0; i < back->count; i++) {
         catalog_push_live(catalog, &back->chunks[i]);
         catalog_count_entry(catalog, back->chunks[i].level);
@@ -277,8 +316,9 @@ static void do_undelete(struct catalog *catalog, struct grave *grave, const stru
     catalog_set_due(catalog, target, evidence);
 }
 
-/* Does everything that can fail: finds the chunks that come back (all sources of a merge, or the
- * requested retired chunk) and the target's place, and allocates memory. */
+/* Does everything that can fail: finds the chunks that come back (all sources of a merge, all
+ * chunks that were retired with the requested one, or that one alone) and the target's place, and
+ * allocates memory. */
 static enum hf_status prepare_undelete(struct catalog *catalog, struct catalog_op *op,
                                        const struct grave *grave,
                                        const struct evidence *evidence, struct blamed *back,
@@ -290,7 +330,7 @@ static enum hf_status prepare_undelete(struct catalog *catalog, struct catalog_o
         return error_no_memory(&op->error);
     for (size_t i = 0; i < grave->count; i++) {
         const struct chunk *chunk = &grave->chunks[i];
-        if (!undo && !view_equal(chunk->key, op->keys[0]))
+        if (!undo && !grave->by_age && !view_equal(chunk->key, op->keys[0]))
             continue;
         enum hf_status status = prepare_change(catalog, op, evidence, chunk, back);
         if (status != HF_OK)
@@ -418,10 +458,25 @@ enum hf_status catalog_apply_split(struct catalog *catalog, struct catalog_op *o
     return HF_OK;
 }
 
+/* The first stamp stays: the time since then is what proves that no split can name this catalog any
+ * more. */
+enum hf_status catalog_apply_stray(struct catalog *catalog, struct catalog_op *op,
+                                   const struct evidence *evidence)
+{
+    struct stamp now = stamp_now(evidence);
+    op->already = stamp_is_readable(catalog->stray, evidence);
+    if (op->already)
+        return HF_OK;
+    if (now.clock == 0)
+        return error_set(&op->error, HF_UNAVAILABLE, "the time of the store is unknown");
+    catalog->stray = now;
+    op->changed = true;
+    return HF_OK;
+}
+
 /* ---- Settings ------------------------------------------------------------------------ */
 
-/* Whether the change would affect how existing chunks are read. */
-static bool changes_the_data(const struct compact_settings *a, const struct compact_settings *b)
+bool catalog_reads_otherwise(const struct compact_settings *a, const struct compact_settings *b)
 {
     return a->format != b->format || !view_equal(a->key, b->key) ||
            !view_equal(a->time, b->time) || !view_equal(a->deleted, b->deleted) ||
@@ -437,7 +492,7 @@ enum hf_status catalog_apply_set(struct catalog *catalog, struct catalog_op *op,
     enum hf_status status = compact_settings_check(op->settings, &op->error);
     if (status != HF_OK || compact_settings_equal(op->settings, &catalog->settings))
         return status;
-    if (used && changes_the_data(op->settings, &catalog->settings))
+    if (used && catalog_reads_otherwise(op->settings, &catalog->settings))
         return error_set(
             &op->error, HF_INVALID,
             "format, key, time, deleted field and header cannot be changed once there are "

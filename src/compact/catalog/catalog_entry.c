@@ -78,6 +78,7 @@ static bool take_chunk_file_id(struct member_reader *members, void *part);
 static bool take_chunk_object(struct member_reader *members, void *part);
 static bool take_rows(struct member_reader *members, void *part);
 static bool rows_are_unknown(const void *part);
+static bool take_expiry(struct member_reader *members, int64_t *ret_ms);
 static void write_rows(const void *part, struct buffer *text);
 static bool take_targets(struct member_reader *members, void *part);
 static bool take_markers(struct member_reader *members, void *part);
@@ -134,9 +135,52 @@ static const struct member chunk_members[] = {
 static const struct member_table chunk_table =
     MEMBER_TABLE(chunk_members, "a member of a chunk is missing");
 
+static bool take_expired_by(struct member_reader *members, void *part)
+{
+    struct grave *grave = part;
+    grave->by_age = true;
+    return take_expiry(members, &grave->expired_ms);
+}
+
+static bool is_not_by_age(const void *part)
+{
+    return !((const struct grave *)part)->by_age;
+}
+
+static void write_expired_by(const void *part, struct buffer *text)
+{
+    buffer_append_i64(text, ((const struct grave *)part)->expired_ms);
+}
+
+static bool take_expired_before(struct member_reader *members, void *part)
+{
+    struct grave *grave = part;
+    grave->had_before = true;
+    return take_expiry(members, &grave->before_ms);
+}
+
+static bool has_no_before(const void *part)
+{
+    return !((const struct grave *)part)->had_before;
+}
+
+static void write_expired_before(const void *part, struct buffer *text)
+{
+    buffer_append_i64(text, ((const struct grave *)part)->before_ms);
+}
+
 static const struct member grave_members[] = {
     MEMBER(grave, "into", MEMBER_TEXT, into, KEY_BYTES_MAX, MEMBER_OPTIONAL),
     MEMBER(grave, "undone", MEMBER_BOOL, undone, 0, MEMBER_OPTIONAL),
+    MEMBER(grave, "discarded", MEMBER_BOOL, discarded, 0, MEMBER_OPTIONAL),
+    { .name = { "expired", 7 },
+      .take = take_expired_by,
+      .is_omitted = is_not_by_age,
+      .write = write_expired_by },
+    { .name = { "expired_before", 14 },
+      .take = take_expired_before,
+      .is_omitted = has_no_before,
+      .write = write_expired_before },
     MEMBER(grave, "since", MEMBER_STAMP, part.since, 0, MEMBER_NEEDED),
     MEMBER(grave, "restamps", MEMBER_U32, part.restamps, RESTAMPS_READ_MAX, MEMBER_OPTIONAL),
     MEMBER_BY("targets", take_targets, MEMBER_OPTIONAL),
@@ -169,23 +213,45 @@ static const struct member_table object_table =
 
 /* ---- Encoding ------------------------------------------------------------------------ */
 
+/* Encodes the entry of a chunk. INVALID: it is longer than bytes_max. */
+static enum hf_status chunk_write(const struct chunk *chunk, size_t bytes_max,
+                                  struct buffer *text, struct hf_error *error)
+{
+    if (!buffer_reserve(text, KIB))
+        return error_no_memory(error);
+    members_write(&chunk_table, chunk, '{', text);
+    buffer_append(text, chunk->unknown);
+    buffer_append_byte(text, '}');
+    if (text->failed && text->size < text->max / 2)
+        return error_no_memory(error);
+    if (text->failed || text->size > bytes_max)
+        return error_set(error, HF_INVALID, "the entry of a chunk is longer than %d bytes",
+                         CHUNK_BYTES_MAX);
+    return HF_OK;
+}
+
+enum hf_status catalog_check_chunk(const struct chunk *chunk, struct hf_error *error)
+{
+    const struct stamp longest = { UINT64_MAX, INT64_MAX };
+    struct buffer text = BUFFER_INIT(4 * CHUNK_BYTES_READ_MAX);
+    struct chunk added = *chunk;
+    added.sequence = CHUNK_NUMBER_MAX;
+    added.since = longest;
+    if (added.markers.count > 0)
+        added.markers.since = longest;
+    added.unknown = VIEW("");
+    enum hf_status status = chunk_check(&added, error);
+    if (status == HF_OK)
+        status = chunk_write(&added, CHUNK_BYTES_MAX, &text, error);
+    buffer_release(&text);
+    return status;
+}
+
 enum hf_status chunk_seal(struct catalog *catalog, struct chunk *chunk, size_t bytes_max,
                           struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(4 * CHUNK_BYTES_READ_MAX);
-    enum hf_status status = HF_OK;
-    if (!buffer_reserve(&text, KIB)) {
-        status = error_no_memory(error);
-    } else {
-        members_write(&chunk_table, chunk, '{', &text);
-        buffer_append(&text, chunk->unknown);
-        buffer_append_byte(&text, '}');
-        if (text.failed && text.size < text.max / 2)
-            status = error_no_memory(error);
-        else if (text.failed || text.size > bytes_max)
-            status = error_set(error, HF_INVALID,
-                               "the entry of a chunk is longer than %d bytes", CHUNK_BYTES_MAX);
-    }
+    enum hf_status status = chunk_write(chunk, bytes_max, &text, error);
     if (status == HF_OK) {
         chunk->raw = catalog_keep(catalog, buffer_view(&text));
         if (!chunk->raw.data)
@@ -308,6 +374,13 @@ static bool take_chunk_file_id(struct member_reader *members, void *part)
 static bool take_chunk_object(struct member_reader *members, void *part)
 {
     return key_read(members->context, &((struct chunk *)part)->object);
+}
+
+static bool take_expiry(struct member_reader *members, int64_t *ret_ms)
+{
+    if (!json_take_i64(members->json, ret_ms))
+        return false;
+    return is_ms(*ret_ms) || json_fail(members->json, "a time of expiry is out of range");
 }
 
 /* A chunk without rows differs from one whose number of rows is unknown. */
@@ -447,6 +520,9 @@ bool grave_read(struct part_reader *reader, struct grave *ret_grave)
         return json_fail(&reader->json, "a tombstone entry has targets, and was not merged");
     if (grave.undone && grave.into.size > 0)
         return json_fail(&reader->json, "an undone merge has a target");
+    if ((grave.by_age && (grave.into.size > 0 || grave.undone || grave.discarded)) ||
+        (grave.had_before && !grave.by_age))
+        return json_fail(&reader->json, "a tombstone entry left in two ways");
     *ret_grave = grave;
     return true;
 }

@@ -202,7 +202,7 @@ catalog_transition catalog_apply_add, catalog_apply_commit, catalog_apply_condem
     catalog_apply_quarantine, catalog_apply_retire, catalog_apply_discard,
     catalog_apply_maintain, catalog_apply_undelete, catalog_apply_split, catalog_apply_set,
     catalog_apply_pass, catalog_apply_drop, catalog_apply_dropped, catalog_apply_divide,
-    catalog_apply_range;
+    catalog_apply_range, catalog_apply_stray;
 
 /* Whether the entry has provably been in the catalog for this long. */
 bool catalog_has_stood(const struct catalog *catalog, const struct dead_part *part,
@@ -211,6 +211,10 @@ bool catalog_has_stood(const struct catalog *catalog, const struct dead_part *pa
 /* EXPIRED: a name was generated too long ago to be added to a catalog. */
 enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op *op,
                                 const struct evidence *evidence);
+
+/* Whether a change from one to the other would affect how existing chunks are read. */
+bool catalog_reads_otherwise(const struct compact_settings *a,
+                             const struct compact_settings *b);
 
 /* INVALID: the key is malformed or has another home. */
 enum hf_status catalog_check_key(const struct catalog *catalog, struct view key,

@@ -191,6 +191,10 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
         buffer_append(text, VIEW(",\n\"expired\":"));
         buffer_append_i64(text, catalog->expired_ms);
     }
+    if (catalog->stray.clock != 0) {
+        char digits[STAMP_TEXT_MAX];
+        write_string(text, VIEW(",\n\"stray\":"), view_of(stamp_text(catalog->stray, digits)));
+    }
     if (catalog->is_dropping)
         write_dropping(catalog, text);
     if (catalog->merge_count > 0)
@@ -606,6 +610,7 @@ static const struct member catalog_members[] = {
     MEMBER_BY("moved_file_ids", take_moved_files, MEMBER_OPTIONAL),
     MEMBER_BY("floor", take_floor, MEMBER_OPTIONAL),
     MEMBER_BY("expired", take_expired, MEMBER_OPTIONAL),
+    MEMBER(catalog, "stray", MEMBER_STAMP, stray, 0, MEMBER_OPTIONAL),
     MEMBER_BY("dropping", take_dropping, MEMBER_OPTIONAL),
     MEMBER_BY("merges", take_merges, MEMBER_OPTIONAL),
 };

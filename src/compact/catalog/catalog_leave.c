@@ -26,12 +26,17 @@ static bool is_past(const struct chunk *chunk, int64_t cutoff_ms)
 }
 
 /* A chunk that stays may have older records of the keys in a chunk that goes, and they would become
- * the latest. They are older than the cutoff too, so from now on no record before it is shown. */
-static void note_expired(struct catalog *catalog, int64_t cutoff_ms)
+ * the latest. They are older than the cutoff too, so from now on no record before it is shown. The
+ * grave says what undelete must set again. */
+static void note_expired(struct catalog *catalog, struct grave *grave, int64_t cutoff_ms)
 {
+    grave->by_age = true;
+    grave->had_before = catalog->has_expired;
+    grave->before_ms = catalog->expired_ms;
     if (!catalog->has_expired || catalog->expired_ms < cutoff_ms)
         catalog->expired_ms = cutoff_ms;
     catalog->has_expired = true;
+    grave->expired_ms = catalog->expired_ms;
 }
 
 /* Whether the operation retires this chunk. */
@@ -57,6 +62,9 @@ static enum hf_status retire_chunks(struct catalog *catalog, struct catalog_op *
     }
     catalog_sweep_live(catalog);
     struct grave grave = catalog_new_grave(evidence, VIEW(""), chunks, count);
+    grave.discarded = op->kind == CATALOG_DISCARD;
+    if (!grave.discarded && catalog->settings.key.size > 0)
+        note_expired(catalog, &grave, op->cutoff_ms);
     catalog_push_grave(catalog, &grave);
     op->changed = true;
     return HF_OK;
@@ -71,10 +79,7 @@ enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *
     for (size_t i = 0; i < catalog->live_count; i++)
         if (count < most)
             count += is_to_leave(op, &catalog->live[i]);
-    enum hf_status status = count > 0 ? retire_chunks(catalog, op, count, evidence) : HF_OK;
-    if (op->changed && catalog->settings.key.size > 0)
-        note_expired(catalog, op->cutoff_ms);
-    return status;
+    return count > 0 ? retire_chunks(catalog, op, count, evidence) : HF_OK;
 }
 
 /* ---- Discard ------------------------------------------------------------------------- */

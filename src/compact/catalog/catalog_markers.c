@@ -51,16 +51,16 @@ void catalog_raise_floor(struct catalog *catalog, int64_t ms)
     catalog->has_floor = true;
 }
 
-enum hf_status catalog_check_floor(const struct catalog *catalog, int64_t min_ms,
+enum hf_status catalog_check_floor(const struct catalog *catalog, const struct chunk *chunk,
                                    struct hf_error *error)
 {
     char earliest[TIME_TEXT_MAX], floor[TIME_TEXT_MAX];
-    if (!catalog->has_floor || min_ms > catalog->floor_ms)
+    if (!catalog->has_floor || chunk->min_ms > catalog->floor_ms || chunk_is_empty(chunk))
         return HF_OK;
     return error_set(error, HF_INVALID,
                      "its earliest record is of %s, but the partition takes only records later "
                      "than %s, because deletion markers up to that time were dropped",
-                     time_text((struct wall_time){ min_ms * 1000 }, earliest),
+                     time_text((struct wall_time){ chunk->min_ms * 1000 }, earliest),
                      time_text((struct wall_time){ catalog->floor_ms * 1000 }, floor));
 }
 
@@ -84,7 +84,7 @@ static bool is_source(const struct marker_check *asked, struct view key)
 /* Whether the chunk may contain a record that one of the markers hides. */
 static bool reaches_back(const struct marker_check *asked, const struct chunk *chunk)
 {
-    return chunk->min_ms <= asked->ms;
+    return chunk->min_ms <= asked->ms && !chunk_is_empty(chunk);
 }
 
 static const struct chunk *find_older_live(const struct marker_check *asked)

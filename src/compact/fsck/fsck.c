@@ -40,9 +40,11 @@ static struct span wall_age(struct wall_time now, struct wall_time modified)
     return wall_before(modified, now) ? wall_since(now, modified) : SPAN_US(0);
 }
 
+/* Without the store's date, the times are those of wall clocks of machines, which may have been set
+ * since then. They prove nothing. */
 struct span fsck_proven_age(const struct fsck *fsck, struct wall_time modified)
 {
-    return wall_age(fsck->dated.us > 0 ? fsck->dated : fsck->newest, modified);
+    return fsck->dated.us > 0 ? wall_age(fsck->dated, modified) : SPAN_US(0);
 }
 
 /* On a local store this object may be the newest one, and then the times in the store do not give
@@ -51,7 +53,7 @@ struct span fsck_proven_age(const struct fsck *fsck, struct wall_time modified)
  * then refused, and the client puts the object again under a new name. */
 struct span fsck_age_of(const struct fsck *fsck, struct wall_time modified)
 {
-    struct span age = fsck_proven_age(fsck, modified);
+    struct span age = wall_age(fsck->dated.us > 0 ? fsck->dated : fsck->newest, modified);
     if (fsck->store->traits.clock == STORE_CLOCK_BOOT) {
         struct span local = wall_age(env_wall(fsck->env), modified);
         age = local.us > age.us ? local : age;

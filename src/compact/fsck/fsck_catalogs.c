@@ -93,6 +93,7 @@ static bool copy_head(struct fsck *fsck, struct fsck_catalog *ours,
     ours->settings = theirs->settings;
     ours->child_count = theirs->child_count;
     ours->is_dropping = theirs->is_dropping;
+    ours->marked = theirs->stray;
     ours->parent = arena_copy(&fsck->arena, theirs->parent);
     bool copied = ours->parent.data && compact_settings_keep(&ours->settings, &fsck->arena);
     for (size_t i = 0; i < theirs->child_count; i++) {
@@ -418,40 +419,64 @@ struct stray_check {
     const struct fsck_catalog *stray;
     bool named;
     bool as_born; /* nothing was ever added, merged or retired in it */
-    int64_t late_bound_ms;
+    bool is_old;  /* the swap that would name it can no longer take effect */
 };
+
+/* That swap is sent within D/2 of generating the name of the child, and takes effect within D after
+ * that. So after 2 D it can no longer take effect. The age of the child must be proven: by the
+ * store's own dates or, if it gives none, by the stamp with which an earlier fsck marked it. */
+static bool is_old_stray(const struct stray_check *suspect,
+                         const struct compact_settings *settings,
+                         const struct evidence *evidence)
+{
+    struct span bound = SPAN_MS(2 * settings->late_bound_ms);
+    return fsck_proven_age(suspect->fsck, suspect->stray->modified).us > bound.us ||
+           stamp_passed(suspect->stray->marked, evidence->now, bound,
+                        SPAN_MS(settings->skew_tolerance_ms), evidence);
+}
 
 static void look_at_parent(void *argument, const struct catalog *parent,
                            const struct evidence *evidence)
 {
-    (void)evidence;
     struct stray_check *suspect = argument;
     const struct fsck_catalog *stray = suspect->stray;
     const struct fsck_name *names = suspect->fsck->names;
     suspect->named = names_include(parent->children, parent->child_count, stray->partition);
-    suspect->late_bound_ms = parent->settings.late_bound_ms;
+    suspect->is_old = is_old_stray(suspect, &parent->settings, evidence);
     suspect->as_born = true;
     for (size_t i = stray->first; i < stray->first + stray->count; i++)
         suspect->as_born &= names[i].state == CHUNK_LIVE &&
                             !view_equal(layout_home(names[i].key), stray->partition);
 }
 
-/* The swap that would name a stray is sent within D/2 of generating its name, and takes effect
- * within D after that. So after 2 D it can no longer take effect. Only then is a stray deleted, and
- * only if it was never used: a stray that was used may belong to a parent that was restored from a
- * backup. */
+/* A store that gives no dates can prove the age of a stray only by a stamp. */
+static struct fsck_repair mark_stray(struct fsck *fsck, const struct stray_check *suspect,
+                                     char why[HF_WHY_MAX])
+{
+    struct catalog_op mark = { .kind = CATALOG_STRAY };
+    struct hf_error error;
+    if (!fsck->options->repair || fsck->dated.us > 0)
+        return fsck_advice("it can be deleted once it is older than twice the late bound");
+    if (fsck_apply(fsck, suspect->stray->partition, &mark, &error) == HF_OK)
+        return fsck_advice("marked; it can be deleted once twice the late bound has passed "
+                           "since it was marked");
+    snprintf(why, HF_WHY_MAX, "could not be marked: %.120s", error.why);
+    return fsck_advice(why);
+}
+
+/* A stray is deleted only if it was never used: one that was used may belong to a parent that was
+ * restored from a backup. */
 static struct fsck_repair repair_stray(struct fsck *fsck, const struct stray_check *suspect,
                                        struct view key, char why[HF_WHY_MAX])
 {
     struct hf_error error;
     struct object_info info;
     bool there;
-    struct span bound = { 2 * suspect->late_bound_ms * 1000 };
     if (!suspect->as_born)
         return fsck_advice(
             "it was used, but its parent does not name it: compare the two by hand");
-    if (fsck_proven_age(fsck, suspect->stray->modified).us <= bound.us)
-        return fsck_advice("it can be deleted once it is older than twice the late bound");
+    if (!suspect->is_old)
+        return mark_stray(fsck, suspect, why);
     if (!fsck_all_can_be_read(fsck))
         return fsck_advice("it can be deleted once all catalogs can be read");
     if (!fsck->options->repair)

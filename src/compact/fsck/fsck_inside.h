@@ -38,6 +38,7 @@ struct fsck_catalog {
     bool in_scope;             /* belongs to the bucket or partition being checked */
     bool has_leases;           /* its lease table is in the listing */
     bool is_dropping;          /* its children may have been removed already */
+    struct stamp marked;       /* as a stray, by an earlier fsck */
     struct wall_time modified; /* according to the listing */
     size_t first, count;       /* its names, until they are sorted */
 };
@@ -113,7 +114,7 @@ enum hf_status fsck_go_on(struct fsck *fsck, struct hf_error *error);
 struct span fsck_age_of(const struct fsck *fsck, struct wall_time modified);
 
 /* The same for an object that is deleted without a transition that would make the deletion safe.
- * Only the store's own times are compared. */
+ * Only the store's own times are compared; 0 if the store gives none. */
 struct span fsck_proven_age(const struct fsck *fsck, struct wall_time modified);
 
 /* ---- Looking (fsck_look.c) ----------------------------------------------------------- */

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/rule.h"
+#include "base/utf8.h"
 #include "compact/catalog/chunk_object.h"
 #include "compact/catalog/prefixes.h"
 #include "compact/work/ingest_inside.h"
@@ -144,6 +145,9 @@ static enum hf_status describe_item(struct adopt *adopt, struct ingest_item *ite
     enum hf_status status = HF_OK;
     if (!ingest_goes_on(&adopt->ingest, 0))
         return ingest_stopped(error);
+    if (!utf8_is_text(item->chunk.object))
+        return error_set(error, HF_INVALID,
+                         "a catalog cannot list it, because its key is not UTF-8 text");
     item->coding = item->examined ? item->coding : coding_of_name(item->chunk.object);
     if (!item->examined && asked->describe &&
         asked->describe(asked->argument, item->chunk.object, &facts))
@@ -248,7 +252,8 @@ static void examine_chosen(struct ingest *ingest)
         ingest_fail_chosen(ingest, &error);
 }
 
-/* The step that puts a file, for an object that is there already: generates the name of its chunk.
+/* The step that puts a file, for an object that is there already: generates the name of its chunk,
+ * and checks that a catalog can list it. The owner of an object may use any key.
  * The age of the name is counted from the moment at which the object was last known to exist, or
  * its path to be registered. */
 static enum hf_status name_object(struct ingest *ingest, struct ingest_item *item,
@@ -266,6 +271,9 @@ static enum hf_status name_object(struct ingest *ingest, struct ingest_item *ite
     item->chunk.key = view_of(item->file->key);
     if (RULE(PATH_SEEN_LATELY))
         item->drawn = mono_earlier(item->drawn, adopt_of(ingest)->registered_at);
+    /* Otherwise the swap that adds it would be refused, and with it all other objects. */
+    if (status == HF_OK)
+        status = catalog_check_chunk(&item->chunk, error);
     return status;
 }
 

@@ -472,7 +472,7 @@ static enum hf_status compare_output(struct merge_run *run, struct hf_error *err
 /* Repeats the put until it is answered. Nobody else uses this name, so repeating the put is
  * harmless. */
 static enum hf_status put_until_answered(struct merge_run *run, struct view key, int fd,
-                                         struct condition condition, struct hf_error *error)
+                                         enum condition_kind kind, struct hf_error *error)
 {
     /* A file that another process has written may still be open for writing there, so it is
      * copied. */
@@ -485,7 +485,7 @@ static enum hf_status put_until_answered(struct merge_run *run, struct view key,
     };
     do {
         struct put_call call = {
-            .key = key, .condition = condition, .quiet = true, .give = give
+            .key = key, .condition.kind = kind, .quiet = true, .give = give
         };
         status = store_put_file(files->store, &call, fd, &progress);
         *error = call.error;
@@ -508,7 +508,7 @@ static enum hf_status put_rejects(struct merge_run *run, struct hf_error *error)
     if (fd < 0)
         return merge_local_failure(error, errno, "open the rejected rows");
     enum hf_status status =
-        put_until_answered(run, view_of(product->rejects), fd, (struct condition){ 0 }, error);
+        put_until_answered(run, view_of(product->rejects), fd, CONDITION_ALWAYS, error);
     close(fd);
     return status;
 }
@@ -536,7 +536,9 @@ static enum hf_status put_output(struct merge_run *run, uint32_t crc, struct hf_
     if (status == HF_OK) {
         /* From here on the object may exist, so a job that fails must condemn its name. */
         product->put_sent = true;
-        status = put_until_answered(run, run->order->output, fd, if_absent(), error);
+        status = put_until_answered(run, run->order->output, fd, CONDITION_ABSENT, error);
+        if (status == HF_UNSUPPORTED) /* too large for a condition; as in an ingest */
+            status = put_until_answered(run, run->order->output, fd, CONDITION_ALWAYS, error);
         if (status == HF_CONFLICT)
             status = compare_output(run, error);
     }

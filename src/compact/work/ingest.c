@@ -141,7 +141,7 @@ static void look_for_room(void *argument, const struct catalog *catalog,
         struct ingest_item *item = ingest->chosen[i];
         ingest->known[i] = catalog_knows_file(catalog, ingest->file_ids[i]);
         if (!ingest->adopts || item->examined) /* otherwise its times are not known yet */
-            catalog_check_floor(catalog, item->chunk.min_ms, &item->too_old);
+            catalog_check_floor(catalog, &item->chunk, &item->too_old);
     }
     *room =
         (struct catalog_room){ .ingest = ingest,
@@ -459,6 +459,21 @@ static void give_way(struct ingest *ingest, struct catalog_ref *ref)
     finish_known(ingest);
 }
 
+static void add_chosen(struct ingest *ingest, struct catalog_ref *ref);
+
+/* The catalog has refused some chunk, or all of them together, and does not say which. */
+static void add_in_halves(struct ingest *ingest, struct catalog_ref *ref)
+{
+    struct ingest_item **all = ingest->chosen;
+    size_t count = ingest->chosen_count, half = count / 2;
+    ingest->chosen_count = half;
+    add_chosen(ingest, ref);
+    ingest->chosen = all + half;
+    ingest->chosen_count = count - half;
+    add_chosen(ingest, ref);
+    ingest->chosen = all;
+}
+
 static void add_chosen(struct ingest *ingest, struct catalog_ref *ref)
 {
     struct refusal refusal;
@@ -466,6 +481,7 @@ static void add_chosen(struct ingest *ingest, struct catalog_ref *ref)
                              .chunks = ingest->chunks,
                              .chunk_count = ingest->chosen_count,
                              .drawn = ingest->chosen[0]->drawn,
+                             .settings = &ingest->settings,
                              .ret_known = ingest->known };
     for (size_t i = 0; i < ingest->chosen_count; i++) {
         ingest->chunks[i] = ingest->chosen[i]->chunk;
@@ -476,10 +492,16 @@ static void add_chosen(struct ingest *ingest, struct catalog_ref *ref)
         give_way(ingest, ref);
         return;
     }
+    if (status == HF_INVALID && !op.below_floor && ingest->chosen_count > 1) {
+        add_in_halves(ingest, ref);
+        return;
+    }
     refusal.why = op.error;
     refusal.again =
         op.full || status == HF_MISMATCH || status == HF_CONFLICT || status == HF_EXPIRED ||
         op.below_floor; /* the floor rose; the next round finds out which files are too old */
+    if (op.other_settings)
+        refusal.again = false;
     if (op.full && catalog_ref_split(ref, &refusal.why) != HF_OK)
         refusal.again = false;
     learn_what_happened(ingest, ref, &refusal);

@@ -124,25 +124,12 @@ static enum hf_status reread_group(struct job *job, bool *ret_holds, struct hf_e
     return status;
 }
 
-/* The earliest and latest times of the sources. */
-static void times_of(const struct order *order, int64_t *ret_min_ms, int64_t *ret_max_ms)
-{
-    *ret_min_ms = order->sources[0].min_ms;
-    *ret_max_ms = order->sources[0].max_ms;
-    for (size_t i = 1; i < order->count; i++) {
-        if (order->sources[i].min_ms < *ret_min_ms)
-            *ret_min_ms = order->sources[i].min_ms;
-        if (order->sources[i].max_ms > *ret_max_ms)
-            *ret_max_ms = order->sources[i].max_ms;
-    }
-}
-
 /* The name is generated before the lease is acquired, because the lease records it. A client that
  * finds this lease expired then knows which output to condemn. */
 static enum hf_status draw_output(struct job *job, struct hf_error *error)
 {
     int64_t min_ms, max_ms;
-    times_of(job->order, &min_ms, &max_ms);
+    order_source_times(job->order, &min_ms, &max_ms);
     enum hf_status status =
         chunk_key_draw(job->tree->env,
                        &(struct chunk_key_parts){ view_of(job->order->ref->partition),
@@ -569,7 +556,7 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
                              .markers_counted = product->markers_counted,
                              .markers_kept = product->markers_kept,
                              .drawn = job->drawn };
-    times_of(job->order, &op.target.min_ms, &op.target.max_ms);
+    order_source_times(job->order, &op.target.min_ms, &op.target.max_ms);
     enum hf_status status = catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
     *error = op.error;
     job->report->needs_markers = op.needs_markers;

@@ -51,6 +51,9 @@ enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *grou
                           struct order **ret_order, struct hf_error *error);
 void order_free(struct order *order);
 
+/* The times of its records. Sources without records do not count, unless there are no others. */
+void order_source_times(const struct order *order, int64_t *ret_min_ms, int64_t *ret_max_ms);
+
 /* How many groups a job claims at most, and how many leases it completes, in one write. */
 #define JOB_CLAIMS_MAX 4
 

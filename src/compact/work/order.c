@@ -86,3 +86,18 @@ void order_free(struct order *order)
     arena_release(&order->arena);
     free(order);
 }
+
+void order_source_times(const struct order *order, int64_t *ret_min_ms, int64_t *ret_max_ms)
+{
+    const struct chunk *source = order->sources, *last = source + order->count - 1;
+    while (source < last && chunk_is_empty(source))
+        source++;
+    *ret_min_ms = source->min_ms;
+    *ret_max_ms = source->max_ms;
+    for (; source <= last; source++) {
+        if (!chunk_is_empty(source) && source->min_ms < *ret_min_ms)
+            *ret_min_ms = source->min_ms;
+        if (!chunk_is_empty(source) && source->max_ms > *ret_max_ms)
+            *ret_max_ms = source->max_ms;
+    }
+}
