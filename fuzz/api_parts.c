@@ -113,6 +113,7 @@ const struct hf_store_copy_options *play_copy_options(const struct play *play, i
         { .sync = true, .delete_extra = true, .choose = choose_copied },
         { .sync = true, .dry_run = true, .force = true },
         { .source_size = 1, .target_size = 1 },
+        { .move = true, .each = each_copied },
     };
     return PLAY_ROW(rows);
 }

@@ -2,9 +2,9 @@
 /* holdfast.h: leases, locks and compaction on an object store.
  *
  * Holdfast needs no lock server. All shared state is kept in small documents in an object store (a
- * directory, an SQLite file, or S3). Every change to a document is a compare-and-swap: the client
- * loads the document, computes the new version, and writes it back only if no other client has
- * changed it in the meantime.
+ * directory, an SQLite file, or a bucket on S3, Google Cloud Storage or Azure). Every change to a
+ * document is a compare-and-swap: the client loads the document, computes the new version, and
+ * writes it back only if no other client has changed it in the meantime.
  *
  *     struct hf_client *client;
  *     struct hf_lock *lock;
@@ -31,8 +31,9 @@
  *
  * The guarantee rests on two assumptions. First, the boot-time clocks of any two machines drift
  * apart by less than 200 ppm. Second, the clocks of a store's front ends agree to within half the
- * skew tolerance, which is 2 s on AWS and 30 s elsewhere. If a store cannot meet the second
- * assumption, set takeover_observed, so that takeovers do not use the store's clock.
+ * skew tolerance, which is 2 s on AWS and Azure at their own endpoints, and 30 s elsewhere. If a
+ * store cannot meet the second assumption, set takeover_observed, so that takeovers do not use the
+ * store's clock.
  *
  * WHAT A LEASE DOES NOT GUARANTEE. You may no longer hold the lock by the time your write arrives.
  * Between a call to hf_lock_check and the effect of the next statement, your process may be paused

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "env/env.h"
+#include "lock/handle.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -116,13 +117,14 @@ static void one_that_holds_nothing_is_left(void **state)
 
 struct waiting {
     struct hf_lock *lock;
+    int64_t wait_ms;
     struct hf_error error;
 };
 
-static void *wait_for_ever(void *argument)
+static void *wait_in_line(void *argument)
 {
     struct waiting *waiting = argument;
-    hf_lock_acquire(waiting->lock, HF_WAIT_FOREVER, &waiting->error);
+    hf_lock_acquire(waiting->lock, waiting->wait_ms, &waiting->error);
     return NULL;
 }
 
@@ -131,13 +133,13 @@ static void who_waits_is_told(void **state)
     struct scene *scene = *state;
     struct hf_error error;
     struct hf_lock *holder = held(scene->two, "deploy", NULL), *polling;
-    struct waiting waiting = { .lock = NULL };
+    struct waiting waiting = { .wait_ms = HF_WAIT_FOREVER };
     pthread_t thread;
     assert_status(HF_OK, hf_lock_new(scene->one, "deploy", NULL, &waiting.lock, &error),
                   &error);
     assert_status(HF_OK, hf_lock_new(scene->one, "deploy", NULL, &polling, &error), &error);
     assert_status(HF_HELD, hf_lock_begin(polling, &error), &error);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, &waiting), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_in_line, &waiting), 0);
     env_sleep(env_real(), SPAN_MS(100));
     hf_client_close(scene->one);
     pthread_join(thread, NULL);
@@ -145,6 +147,29 @@ static void who_waits_is_told(void **state)
     assert_status(HF_CANCELLED, hf_lock_poll(polling, &error), &error);
     hf_lock_free(waiting.lock);
     hf_lock_free(polling);
+    assert_status(HF_OK, hf_lock_release(holder, &error), &error);
+    hf_lock_free(holder);
+    is_free(scene, "deploy");
+}
+
+/* The call has found the client open, but is not in line yet when the client is closed. */
+static void who_is_about_to_wait_is_told(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_error error;
+    struct hf_lock *holder = held(scene->two, "deploy", NULL);
+    struct waiting waiting = { .wait_ms = 20000 };
+    pthread_t thread;
+    assert_status(HF_OK, hf_lock_new(scene->one, "deploy", NULL, &waiting.lock, &error),
+                  &error);
+    table_ref_begin_ending(waiting.lock->ref); /* the call waits for the end of this first */
+    assert_int_equal(pthread_create(&thread, NULL, wait_in_line, &waiting), 0);
+    env_sleep(env_real(), SPAN_MS(100));
+    hf_client_close(scene->one);
+    table_ref_finish_ending(waiting.lock->ref);
+    pthread_join(thread, NULL);
+    assert_status(HF_CANCELLED, waiting.error.status, &waiting.error);
+    hf_lock_free(waiting.lock);
     assert_status(HF_OK, hf_lock_release(holder, &error), &error);
     hf_lock_free(holder);
     is_free(scene, "deploy");
@@ -189,6 +214,8 @@ int main(void)
               one_that_holds_nothing_is_left),
         SCENE("a call that waits in line when the client is closed is CANCELLED",
               who_waits_is_told),
+        SCENE("a call that is about to wait in line when the client is closed is CANCELLED",
+              who_is_about_to_wait_is_told),
         SCENE("keys and transactions may be freed after their client was closed",
               keys_and_transactions_too),
         SCENE("a transaction without keys may be freed after its client was closed",

@@ -251,6 +251,8 @@ static void world_sleep_until(struct env *env, struct mono_time moment)
     if (kit->sleep_count < KIT_SLEEPS_MAX)
         kit->sleeps[kit->sleep_count] = span;
     kit->sleep_count++;
+    if (kit->asleep)
+        kit->asleep(kit);
     if (span.us > 0)
         kit->now_us = moment.us;
 }

@@ -99,6 +99,7 @@ struct kit {
     size_t fate_count;
     struct span takes; /* duration of each call */
     void (*before)(struct kit *kit, size_t call);
+    void (*asleep)(struct kit *kit); /* called when a sleep begins */
     struct kit_call calls[KIT_CALLS_MAX];
     size_t call_count; /* since kit_script */
 

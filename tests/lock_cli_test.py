@@ -13,6 +13,7 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -209,6 +210,21 @@ def _(s):
     with open("/dev/full", "wb") as full:
         s.run("hold", "job", stdout=full, expect=code(s, "UNAVAILABLE"))
     equal(held(s), [])
+
+
+@it("hold ends as soon as its lease has, even if the store does not answer", ["sqlite"])
+def _(s):
+    holder, _ = start_hold(s, "job", ttl="3s")
+    blocker = sqlite3.connect(s.file("objects.db"), isolation_level=None, timeout=30)
+    blocker.execute("BEGIN EXCLUSIVE")
+    begun = time.monotonic()  # the lease ends at most 3 s later
+    status = holder.wait(60)
+    took = time.monotonic() - begun
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    equal(status, code(s, "LOST"))
+    equal(holder.stderr.read().count(b"LOST: the lease was lost"), 1)
+    true(took < (5 if not SANITIZED else 7), f"it took {took:.1f} s")
 
 
 @it("the script of the examples holds its lock from its first step to its last one", ["sqlite"])
@@ -967,6 +983,8 @@ def _(s):
         ("INVALID", ["locks", "watch", "--interval", "1ms"], "50ms"),
         ("INVALID", ["write", "k", "/dev/null"], "HOLDFAST_LEASE"),
         ("INVALID", ["write", "k", "/dev/null", "--lock", "No"], "use 'no'"),
+        *(("INVALID", ["write", "k", "/dev/null", "--lock", lease, *more], f"{more[0]} requires --lock with a scope")
+          for more in (["--ttl", "5m"], ["--wait", "1s"], ["--no-wait"], ["--conflict-exit-code", "3"], ["--ns", "zzz"])),
         ("NOT_FOUND", ["write", "k", "no-such-file", "--lock", "job"], "no-such-file"),
         ("INVALID", ["store", "restored", "--ns", "A"], "use 'a'"),
         ("INVALID", ["locks"], "ls, show, break, watch"),

@@ -397,6 +397,25 @@ static void a_broken_lease_is_told(void **state)
     hf_lock_free(lock);
 }
 
+static void each_release_of_a_lost_lock_is_lost(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    char text[HF_LEASE_TEXT_MAX];
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", 60000);
+    MUST(hf_lock_acquire(lock, 0, &error));
+    MUST(hf_lock_acquire(lock, 0, &error));
+    MUST(hf_lock_release(lock, &error));
+    MUST(hf_lock_text(lock, text, &error));
+    MUST(hf_break(pair->two.client, text, "anna", "enough", &error));
+    IS(HF_LOST, hf_lock_renew(lock, &error));
+    IS(HF_LOST, hf_lock_release(lock, &error));
+    IS(HF_LOST, hf_lock_check(lock, &error)); /* it must be released once more */
+    IS(HF_LOST, hf_lock_release(lock, &error));
+    IS(HF_NOT_FOUND, hf_lock_release(lock, &error));
+    hf_lock_free(lock);
+}
+
 static void a_released_lock_tells_nothing(void **state)
 {
     struct pair *pair = *state;
@@ -511,6 +530,72 @@ static void an_unsure_grant_is_given_back_later(void **state)
     IS(HF_OK, hf_lock_acquire(lock, 10000, &error)); /* the handle is as good as new */
     hf_lock_free(lock);
     hf_lock_free(other);
+}
+
+static bool is_free(void *argument)
+{
+    struct hf_lock *lock = argument;
+    return hf_lock_acquire(lock, 0, NULL) == HF_OK;
+}
+
+/* The store loses the reply to one request, and denies all others for a while. */
+static void a_grant_that_lands_after_a_denial_is_given_back(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", 60000);
+    struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
+    IS(HF_OK, hf_lock_release(lock, &error));
+    script_rule(&pair->one.way, .name = "deny", .skip = 1, .fate = REFUSE(HF_DENIED));
+    way_fail(&pair->one.way, 0, LATE);
+    IS(HF_UNSURE, hf_lock_acquire(lock, 5000, &error));
+    pass_ms(100); /* the background is denied, too */
+    script_deliver(&pair->one.way);
+    IS(HF_HELD, hf_lock_acquire(other, 0, &error));
+    script_drop(&pair->one.way, "deny");
+    ASSERT(comes_true(is_free, other, 10000));
+    hf_lock_free(lock);
+    hf_lock_free(other);
+}
+
+static void a_release_that_is_denied_is_made_later(void **state)
+{
+    const struct fate fates[] = { REFUSE(HF_DENIED), REFUSE(HF_UNSUPPORTED) };
+    struct pair *pair = *state;
+    struct hf_error error;
+    for (size_t i = 0; i < sizeof fates / sizeof fates[0]; i++) {
+        struct hf_lock *lock = lock_held(&pair->one, "deploy", 60000);
+        struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
+        way_shut(&pair->one.way, "", fates[i]);
+        IS(fates[i].status, hf_lock_release(lock, &error));
+        IS(HF_NOT_FOUND, hf_lock_check(lock, &error));
+        IS(HF_HELD, hf_lock_acquire(other, 0, &error));
+        way_open(&pair->one.way);
+        ASSERT(comes_true(is_free, other, 10000));
+        IS(HF_OK, hf_lock_release(other, &error));
+        hf_lock_free(lock);
+        hf_lock_free(other);
+    }
+}
+
+static void a_denied_release_by_text_may_be_repeated(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock_options options = LOCK_OPTIONS(.unconfirmed = true);
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", 60000), *named;
+    char text[HF_LEASE_TEXT_MAX];
+    MUST(hf_lock_text(lock, text, &error));
+    hf_lock_detach(lock);
+    way_shut(&pair->one.way, "", REFUSE(HF_DENIED));
+    MUST(hf_lock_adopt(pair->one.client, text, &options, &named, &error));
+    IS(HF_DENIED, hf_lock_release(named, &error));
+    hf_lock_free(named);
+    way_open(&pair->one.way);
+    pass_ms(1200); /* the background tries again each second */
+    MUST(hf_lock_adopt(pair->one.client, text, &options, &named, &error));
+    MUST(hf_lock_release(named, &error));
+    hf_lock_free(named);
 }
 
 /* ---- Threads ------------------------------------------------------------------------- */
@@ -682,6 +767,8 @@ int main(int argc, char **argv)
         PAIR("the end is told before a takeover when the store hangs", gone_when_hanging),
         PAIR("the end is told before a takeover when we are shut out", gone_when_denied),
         PAIR("a broken lease is told at the next renewal", a_broken_lease_is_told),
+        PAIR("each release of a lock that was lost is LOST, however often it was acquired",
+             each_release_of_a_lost_lock_is_lost),
         PAIR("a released lock is not renewed, and tells nothing",
              a_released_lock_tells_nothing),
         PAIR("what was completed late, and without an answer, is told as done",
@@ -692,6 +779,12 @@ int main(int argc, char **argv)
         PAIR("a grant without an answer is had or given back", an_unsure_grant_is_given_back),
         PAIR("a grant that stays without an answer is given back when the store is there again",
              an_unsure_grant_is_given_back_later),
+        PAIR("a grant that takes effect after the store denied another request is given back",
+             a_grant_that_lands_after_a_denial_is_given_back),
+        PAIR("a release that the store denies is made later",
+             a_release_that_is_denied_is_made_later),
+        PAIR("a release that was denied may be repeated by whoever has the lease as text",
+             a_denied_release_by_text_may_be_repeated),
         PAIR("32 threads and 8 locks: one holder each, and tokens rise",
              many_threads_and_few_locks),
         PAIR("many threads may use one handle", many_threads_and_one_handle),

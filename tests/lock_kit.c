@@ -25,7 +25,7 @@ void way_fail(struct script *way, long number, struct fate fate)
 
 void way_die(struct script *way, long number, struct fate fate)
 {
-    script_rule(way, .name = "die", .skip = (unsigned)number, .fate = REFUSE(HF_DENIED));
+    script_rule(way, .name = "die", .skip = (unsigned)number, .fate = REFUSE(HF_INVALID));
     way_fail(way, number, fate);
 }
 

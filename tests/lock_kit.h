@@ -21,8 +21,8 @@ void way_open(struct script *way);
 /* The call with this number, counted from 0 from now on, meets this fate. */
 void way_fail(struct script *way, long number, struct fate fate);
 
-/* The same, and all calls after it are refused for good (DENIED): the client of this way is as
- * good as dead. */
+/* The same, and all calls after it are refused for good (INVALID, after which nothing is tried
+ * again in the background): the client of this way is as good as dead. */
 void way_die(struct script *way, long number, struct fate fate);
 
 /* Whether the call has failed; also removes the fate. A dead way stays dead. */

@@ -253,6 +253,23 @@ static void begin_poll_cancel(void **state)
     hf_lock_free(holder);
 }
 
+static void an_interrupt_ends_a_wait_in_steps(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *lock = patient(&pair->two);
+    hf_lock_interrupt(lock); /* before it waits, which has no effect */
+    IS(HF_HELD, hf_lock_begin(lock, &error));
+    IS(HF_HELD, hf_lock_poll(lock, &error));
+    hf_lock_interrupt(lock);
+    IS(HF_CANCELLED, hf_lock_poll(lock, &error));
+    IS(HF_NOT_FOUND, hf_lock_poll(lock, &error));
+    until_line_is(pair, 0);
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
 static void order_is_kept(void **state)
 {
     struct pair *pair = *state;
@@ -570,6 +587,7 @@ int main(int argc, char **argv)
              a_wait_is_cancelled_at_once),
         PAIR("to cancel where nobody waits changes nothing", to_cancel_nothing_changes_nothing),
         PAIR("who cannot block begins, polls, and cancels", begin_poll_cancel),
+        PAIR("an interrupt ends a wait in steps", an_interrupt_ends_a_wait_in_steps),
         PAIR("order is kept among those who wait, and newcomers obey it", order_is_kept),
         PAIR("a writer is not starved by readers", a_writer_is_not_starved_by_readers),
         PAIR("to free a handle is to leave the line", to_free_is_to_leave_the_line),

@@ -160,12 +160,47 @@ static void an_answer_that_comes_late_makes_no_overlap(void **state)
     note(timeline, end_of(3, TIMELINE_RELEASE, 230)); /* the readers may overlap */
     assert_holds(timeline, "1 grant 0-100 release; 2 grant 100-200 break; "
                            "3 grant 200-230 release; 4 grant 205-");
-    note(timeline, grant(5, 220, 1000)); /* the clock was set back */
+    note(timeline, grant(5, 220, 1000)); /* the grants are answered in any order */
     note(timeline, end_of(4, TIMELINE_RELEASE, 260));
     note(timeline, grant(6, 215, 1000));
     assert_holds(timeline,
                  "1 grant 0-100 release; 2 grant 100-200 break; 3 grant 200-215 release; "
                  "4 grant 205-215 release; 5 grant 215-215 unknown; 6 grant 215-");
+    timeline_free(timeline);
+}
+
+/* A hold of another server, between two of ours, has no exact time that could bound the first. */
+static void a_hold_of_others_hides_no_overlap(void **state)
+{
+    (void)state;
+    struct timeline *timeline = timeline_new(10, START);
+    struct timeline_hold other = in_table(2, 50, TIMELINE_HELD, 0);
+    note(timeline, grant(1, 0, 1000));
+    look(timeline, &other, 1, 3, 60);
+    note(timeline, grant(3, 110, 1000));
+    note(timeline, end_of(1, TIMELINE_RELEASE, 130)); /* its reply was lost a while */
+    assert_holds(timeline,
+                 "1 grant 0-110 release; 2 seen 50-110 unknown within 50; 3 grant 110-");
+    timeline_free(timeline);
+}
+
+static void an_inferred_end_is_not_after_the_next_grant(void **state)
+{
+    (void)state;
+    struct timeline *timeline = timeline_new(10, START);
+    struct timeline_hold other = in_table(2, 300, TIMELINE_HELD, 0), reader;
+    note(timeline, grant(1, 0, 1000));
+    look(timeline, &other, 1, 3, 60); /* granted by a clock that is ahead */
+    assert_holds(timeline, "1 grant 0-300 unknown within 300; 2 seen 300-");
+    note(timeline, grant(3, 110, 1000));
+    assert_holds(timeline,
+                 "1 grant 0-110 unknown within 110; 2 seen 300-110 unknown; 3 grant 110-");
+    reader = grant(4, 200, 1000);
+    reader.exclusive = false;
+    note(timeline, reader);
+    look(timeline, &reader, 1, 5, 250); /* 3 is no longer in the table */
+    assert_holds(timeline, "1 grant 0-110 unknown within 110; 2 seen 300-110 unknown; "
+                           "3 grant 110-200 unknown within 90; 4 grant 200-");
     timeline_free(timeline);
 }
 
@@ -384,6 +419,8 @@ int main(void)
         cmocka_unit_test(a_grant_after_an_expiry_is_a_takeover),
         cmocka_unit_test(a_hold_that_another_server_ended_has_ended_somehow),
         cmocka_unit_test(an_answer_that_comes_late_makes_no_overlap),
+        cmocka_unit_test(a_hold_of_others_hides_no_overlap),
+        cmocka_unit_test(an_inferred_end_is_not_after_the_next_grant),
         cmocka_unit_test(another_clock_does_not_move_an_exact_time),
         cmocka_unit_test(what_is_not_known_to_have_begun_is_not_kept),
         cmocka_unit_test(a_look_finds_what_others_hold_and_that_they_are_gone),

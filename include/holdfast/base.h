@@ -174,12 +174,13 @@ struct hf_client_options {
  *
  * A server has the locks and keys of a store, and the calls on them do the same as on the store. A
  * call that needs anything else returns HF_UNSUPPORTED: docs/serve.md lists what does. No request
- * is made to a server when it is opened. ttl_max_ms, skew_tolerance_ms and takeover_observed are
- * settings of the server.
+ * is made to a server when it is opened. ttl_max_ms, skew_tolerance_ms and takeover_observed have
+ * no effect there: a server uses the defaults.
  *
- * The call reads the bucket's description (one get). A network store without a recent probe result
- * is probed first. The probe takes about fifty small requests, once a month. A client without write
- * permission can open a store; its writes then return HF_DENIED.
+ * The call reads the bucket's description (one get; on S3 one more request, which asks whether the
+ * bucket keeps versions). A network store without a recent probe result is probed first. The probe
+ * takes about fifty small requests, once a month. A client without write permission can open a
+ * store; its writes then return HF_DENIED.
  *
  * Returns HF_UNSUPPORTED if the store does not provide the guarantees that locks need, or if the
  * bucket uses a feature that this version does not support. Returns HF_UNAVAILABLE if the store

@@ -156,7 +156,8 @@ HF_API enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *erro
 
 /* Interrupts a call that is waiting on this handle in another thread. The waiting call returns
  * HF_CANCELLED shortly after. Unlike hf_lock_cancel, this function does not wait for that call to
- * return, and has no effect if no call is waiting yet. Does nothing if `lock` is NULL. Local. */
+ * return, and has no effect if no call is waiting yet. If the handle waits in steps, its wait ends,
+ * and hf_lock_poll soon returns HF_CANCELLED. Does nothing if `lock` is NULL. Local. */
 HF_API void hf_lock_interrupt(struct hf_lock *lock);
 
 /* Reports why a call that is waiting on this handle has received no reply from the store. Returns
@@ -194,12 +195,15 @@ HF_API enum hf_status hf_lock_scope(struct hf_lock *lock, size_t index,
 HF_API enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error);
 
 /* Releases the lock. A handle that was acquired several times must be released as many times; after
- * that, releasing it returns HF_NOT_FOUND.
+ * that, releasing it returns HF_NOT_FOUND. Only the last of these releases makes a request; the
+ * others return HF_LOST if the lease has ended, even if no other client was granted the lock.
  *
  * Returns HF_OK if no other client was granted the lock before the release. Returns HF_LOST if the
  * lease had expired or was broken: the work may have overlapped with another holder's work. Returns
  * HF_UNSURE if the store did not reply; the handle no longer holds the lock, which is then released
- * in the background.
+ * in the background. HF_DENIED, HF_CORRUPT and HF_UNSUPPORTED come from the store. Then, too, the
+ * handle no longer holds the lock, and the client keeps trying to release it, except for a lease
+ * adopted with `unconfirmed`, whose release may be repeated.
  *
  * hf_lock_complete records the work as done, for the once_per_ms of the lock. hf_lock_fail records
  * it as failed, for display only. `note` is JSON or NULL. */

@@ -155,11 +155,21 @@ static void end_before(struct timeline *timeline, size_t index)
     }
 }
 
-/* An exact time is no later than an exact limit. */
+/* A time by our own clock is no later than an exact limit. The earliest time that is possible stays
+ * the same. */
 static void clamp_time(struct timeline_time *time, int64_t limit_ms)
 {
-    if (time->slack_ms == TIMELINE_EXACT && time->at_ms > limit_ms)
-        time->at_ms = limit_ms;
+    if (time->slack_ms == TIMELINE_OTHERS_CLOCK || time->at_ms <= limit_ms)
+        return;
+    int64_t excess_ms = time->at_ms - limit_ms;
+    time->at_ms = limit_ms;
+    time->slack_ms = time->slack_ms > excess_ms ? time->slack_ms - excess_ms : TIMELINE_EXACT;
+}
+
+/* An exclusive hold that is known to have begun exactly then bounds all before it. */
+static bool bounds_holds_before(const struct timeline_hold *hold)
+{
+    return hold->exclusive && hold->began.slack_ms == TIMELINE_EXACT;
 }
 
 /* An exact time is that of an answer, which comes after the event that it tells of, but perhaps
@@ -168,21 +178,18 @@ static void clamp_time(struct timeline_time *time, int64_t limit_ms)
 static void order_times(struct timeline *timeline, size_t changed)
 {
     int64_t granted_ms = INT64_MAX, excluded_ms = INT64_MAX; /* the first after number i */
-    /* From the hold that follows the first exclusive one, which bounds both. */
-    size_t end = changed + 1;
-    while (end < timeline->count && !timeline->holds[end - 1]->hold.exclusive)
-        end++;
-    if (end < timeline->count)
-        end++;
-    for (size_t i = end; i-- > 0;) {
+    size_t last = changed + 1; /* nothing after it bounds the one that changed */
+    while (last < timeline->count && !bounds_holds_before(&timeline->holds[last]->hold))
+        last++;
+    for (size_t i = last < timeline->count ? last + 1 : last; i-- > 0;) {
         struct timeline_hold *hold = &timeline->holds[i]->hold;
         int64_t began_ms = hold->began.at_ms;
         clamp_time(&hold->began, granted_ms);
         clamp_time(&hold->ended, hold->exclusive ? granted_ms : excluded_ms);
         if (hold->began.slack_ms != TIMELINE_EXACT)
             continue;
-        if (i < changed && hold->exclusive && hold->began.at_ms == began_ms)
-            break; /* it already bounds all before it */
+        if (i < changed && bounds_holds_before(hold) && hold->began.at_ms == began_ms)
+            break; /* those before it are in order already */
         granted_ms = hold->began.at_ms;
         if (hold->exclusive)
             excluded_ms = granted_ms;
@@ -306,6 +313,7 @@ void timeline_end_look(struct timeline *timeline, uint64_t next_token, int64_t a
             if (at_ms > held->last_ms)
                 ended.slack_ms = at_ms - held->last_ms;
             set_end(held, INFERRED, TIMELINE_UNKNOWN, ended);
+            order_times(timeline, i);
         }
     }
     timeline->looked_ms = at_ms;

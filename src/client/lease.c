@@ -265,7 +265,7 @@ static void acquire_at_server(struct request *request, struct wire_answer *answe
     bool refused = answer->error.status == HF_HELD || answer->error.status == HF_TIMEOUT;
     size_t count = request->table.wanted->wish.scope_count;
     for (size_t i = 0; request->blocked && i < count; i++)
-        request->blocked[i] = refused && (count == 1 || answer->blocked >> i & 1);
+        request->blocked[i] = refused && (count == 1 || (i < 64 && answer->blocked >> i & 1));
 }
 
 /* ---- Renew, release, break ------------------------------------------------------------------- */
@@ -331,6 +331,15 @@ static void release_lease(struct request *request, struct wire_answer *answer)
     buffer_release(&json);
 }
 
+/* A refusal says nothing about an earlier attempt that got no reply: the server may have been
+ * started again since, and does not know that it has ended the lease. */
+static void end_lease(struct request *request, struct wire_answer *answer)
+{
+    release_lease(request, answer);
+    if (answer->doubt && answer->error.status != HF_OK)
+        answer->error.status = HF_UNSURE;
+}
+
 /* An acquire that got no reply: its connection is closed, and a server gives back what it has
  * granted to a client that has hung up. A lease that was granted, and is not wanted, is released.
  * */
@@ -370,7 +379,7 @@ void lease_ask(struct table_ref *ref, struct request *request)
     case TABLE_RENEW: renew_lease(request, &answer); break;
     case TABLE_RELEASE:
     case TABLE_COMPLETE:
-    case TABLE_FAIL: release_lease(request, &answer); break;
+    case TABLE_FAIL: end_lease(request, &answer); break;
     case TABLE_CANCEL: cancel_lease(request, &answer); break;
     case TABLE_BREAK: break_lease_at_server(request, &answer); break;
     case TABLE_CLAIM:

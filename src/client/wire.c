@@ -141,12 +141,22 @@ static bool take_bits(struct json_reader *reader, uint64_t *ret_bits)
     return !reader->why;
 }
 
+/* A number outside is none that a server sends, and may be too large once it is in microseconds. */
+static bool take_number(struct json_reader *reader, int64_t *ret_number)
+{
+    const int64_t most = MOMENT_FAR / 1000000;
+    if (!json_take_i64(reader, ret_number))
+        return false;
+    bool fits = *ret_number >= -most && *ret_number <= most;
+    return fits || json_fail(reader, "a number is too large");
+}
+
 static bool take_wire_field(struct json_reader *reader, const struct wire_field *field,
                             char *to)
 {
     switch (field->type) {
     case WIRE_U64: return json_take_u64(reader, UINT64_MAX, (uint64_t *)(void *)to);
-    case WIRE_I64: return json_take_i64(reader, (int64_t *)(void *)to);
+    case WIRE_I64: return take_number(reader, (int64_t *)(void *)to);
     case WIRE_FLAG: return json_take_bool(reader, (bool *)to);
     case WIRE_BITS: return take_bits(reader, (uint64_t *)(void *)to);
     case WIRE_RAW: return json_skip(reader, (struct view *)(void *)to);

@@ -464,7 +464,7 @@ bool batch_is_quiet(const struct batch *batch)
 }
 
 /* Whether the attempt before this one failed, and this one came after a pause. An attempt that was
- * too urgent to pause shows nothing about how long a pause must be. */
+ * too urgent for the whole pause shows nothing about how long a pause must be. */
 static bool failed_after_pause(const struct doc *doc)
 {
     return doc->failures_in_row > 0 && !doc->hurried;

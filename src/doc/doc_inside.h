@@ -38,7 +38,7 @@ struct doc {
     unsigned failures_in_row;
     struct mono_time failing; /* since the first of these failures */
     bool conflicted;          /* the last failure was a conflict */
-    bool hurried;             /* the attempt was too urgent to pause because of the crowd */
+    bool hurried;             /* the attempt was too urgent for the whole pause */
     bool paid; /* the next attempt has taken a token from the budget of the store */
     struct crowd crowd;
     struct span round_trip;

@@ -14,19 +14,20 @@
 /* How often a leader that pauses looks for urgent operations, and for the budget of the store. */
 #define PAUSE_SLICE SPAN_MS(250)
 
-/* A pause because of other clients takes at most this part of the time that is left, but may always
- * be this many round trips long. So there is time for several attempts, and the last of them do not
- * follow each other closely. */
+/* A pause because of other clients takes at most this part of the time that any operation in the
+ * queue has left, but may always be this many round trips long. So there is time for several
+ * attempts, and the last of them do not follow each other closely. */
 #define CROWD_TIME_PART   4
 #define CROWD_ROUND_TRIPS 4
 
-/* An urgent operation, or one that is to be tried soon, is tried again at once after a conflict,
- * and after several it pauses for up to two, four, ... round trips. */
+/* An urgent operation, or one that is to be tried soon and has no others ahead, is tried again at
+ * once after a conflict, and after several it pauses for up to two, four, ... round trips. */
 #define URGENT_DOUBLINGS_MAX 4
 #define SOON_DOUBLINGS_MAX   2
 
-/* To wait in line costs nothing while others are ahead. A hand-over takes three to six round trips,
- * and pauses are drawn from 0 up to this limit for each of them. */
+/* To wait in line costs nothing while others are ahead, so an operation that joins them pauses for
+ * longer, also after the first conflict. A hand-over takes three to six round trips, and pauses are
+ * drawn from 0 up to this limit for each of them. */
 #define TURN_ROUND_TRIPS 8
 
 /* ---- The queue ----------------------------------------------------------------------- */
@@ -122,14 +123,19 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
 
 /* ---- Leading ------------------------------------------------------------------------- */
 
-/* The longest pause because of other clients, which is shorter if time is short. */
-static struct span crowd_limit(struct doc *doc, struct mono_time now, struct mono_time deadline)
+/* The longest pause because of other clients. */
+static struct span crowd_limit(struct doc *doc, struct mono_time now)
 {
-    struct span limit = crowd_pause(&doc->crowd, doc->failures_in_row > 0,
-                                    mono_since(now, doc->failing), doc->round_trip, now);
-    struct span least = SPAN_US(CROWD_ROUND_TRIPS * doc->round_trip.us);
+    return crowd_pause(&doc->crowd, doc->failures_in_row > 0, mono_since(now, doc->failing),
+                       doc->round_trip, now);
+}
+
+/* The longest such pause of an operation that has this deadline. */
+static struct span crowd_time(const struct doc *doc, struct mono_time now,
+                              struct mono_time deadline)
+{
     struct span part = SPAN_US(mono_since(deadline, now).us / CROWD_TIME_PART);
-    return span_smaller(limit, part.us > least.us ? part : least);
+    return span_larger(part, SPAN_US(CROWD_ROUND_TRIPS * doc->round_trip.us));
 }
 
 static struct span failure_limit(const struct doc *doc)
@@ -142,18 +148,21 @@ static struct span failure_limit(const struct doc *doc)
 /* How urgent the operations in the queue are. */
 struct urgency {
     bool urgent, soon;
-    size_t ahead; /* of the first that is to be tried soon */
+    size_t ahead;              /* of the first that is to be tried soon */
+    struct mono_time deadline; /* the earliest that has not passed; MOMENT_FAR: none */
 };
 
-static struct urgency queued_urgency(struct doc *doc)
+static struct urgency queued_urgency(struct doc *doc, struct mono_time now)
 {
-    struct urgency all = { .ahead = SIZE_MAX };
+    struct urgency all = { .ahead = SIZE_MAX, .deadline = { MOMENT_FAR } };
     env_mutex_lock(&doc->shared.mutex);
     for (const struct doc_op *op = doc->shared.first; op; op = op->next) {
         all.urgent = all.urgent || op->urgent;
         all.soon = all.soon || op->soon;
         if (op->soon && op->ahead < all.ahead)
             all.ahead = op->ahead;
+        if (mono_before(now, op->deadline))
+            all.deadline = mono_earlier(all.deadline, op->deadline);
     }
     env_mutex_unlock(&doc->shared.mutex);
     return all;
@@ -172,18 +181,30 @@ static struct span hurried_limit(const struct doc *doc, const struct urgency *qu
     return SPAN_US(doc->round_trip.us * trips);
 }
 
-/* An urgent operation may be queued while the leader pauses, and then ends the pause. */
-static void pause_until(struct doc *doc, struct mono_time until)
+/* While the leader pauses, an urgent operation may be queued, which ends the pause, or one that has
+ * little time, which shortens a pause because of other clients. Returns whether the pause was cut
+ * short. */
+static bool pause_until(struct doc *doc, struct mono_time until, bool crowd)
 {
     struct env *env = doc->store->env;
     struct mono_time now = env_now(env);
+    bool cut = false;
     while (mono_before(now, until)) {
         struct mono_time slice = mono_add(now, PAUSE_SLICE);
         env_sleep_until(env, mono_earlier(slice, until));
         now = env_now(env);
-        if (mono_before(now, until) && queued_urgency(doc).urgent)
-            return;
+        if (!mono_before(now, until))
+            break;
+        struct urgency queued = queued_urgency(doc, now);
+        struct mono_time latest = mono_add(now, crowd_time(doc, now, queued.deadline));
+        if (queued.urgent)
+            return true;
+        if (crowd && mono_before(latest, until)) {
+            until = latest;
+            cut = true;
+        }
     }
+    return cut;
 }
 
 /* Waits until the budget of the store allows a retry. */
@@ -192,7 +213,7 @@ static void wait_for_budget(struct doc *doc, struct mono_time deadline)
     struct env *env = doc->store->env;
     struct mono_time now = env_now(env);
     while (RULE(RETRIES_ARE_LIMITED) && mono_before(now, deadline) &&
-           !queued_urgency(doc).urgent) {
+           !queued_urgency(doc, now).urgent) {
         doc->paid = retry_budget_take(store_budget(doc->store), now);
         if (doc->paid)
             return;
@@ -209,11 +230,14 @@ static void pause_before_attempt(struct doc *doc, struct mono_time deadline)
     struct env *env = doc->store->env;
     struct mono_time now = env_now(env);
     bool crowd = doc->failures_in_row == 0 || doc->conflicted;
-    struct span limit = crowd ? crowd_limit(doc, now, deadline) : failure_limit(doc);
+    struct span limit = crowd ? crowd_limit(doc, now) : failure_limit(doc);
     doc->hurried = false;
     if (limit.us == 0) /* as nearly always */
         return;
-    struct urgency queued = queued_urgency(doc);
+    struct urgency queued = queued_urgency(doc, now);
+    if (crowd)
+        limit =
+            span_smaller(limit, crowd_time(doc, now, mono_earlier(queued.deadline, deadline)));
     bool hurries = crowd && (queued.urgent || (queued.soon && doc->failures_in_row > 0));
     struct span most = hurries ? hurried_limit(doc, &queued) : limit;
     doc->hurried = hurries && (queued.urgent || queued.ahead == 0);
@@ -221,8 +245,8 @@ static void pause_before_attempt(struct doc *doc, struct mono_time deadline)
     struct mono_time until = mono_earlier(mono_add(now, env_jitter(env, limit)), deadline);
     if (queued.urgent)
         env_sleep_until(env, until);
-    else
-        pause_until(doc, until);
+    else if (pause_until(doc, until, crowd))
+        doc->hurried = true;
     if (!crowd)
         wait_for_budget(doc, deadline);
 }
@@ -263,11 +287,12 @@ static void leave_locked(struct doc *doc)
 }
 
 /* Waits for a turn to lead, or until a leader has finished the operation. An operation that is
- * TAKEN ignores its deadline here, because its leader is still using it. */
+ * TAKEN when its deadline passes ignores it, because its leader is still using it. Before that it
+ * may be returned to the queue, and its task is not woken for that. */
 static void wait_for_turn_locked(struct doc *doc, struct doc_op *op)
 {
     bool in_time = true;
-    if (op->state == DOC_OP_QUEUED)
+    if (op->state == DOC_OP_QUEUED || mono_before(env_now(doc->store->env), op->deadline))
         in_time = env_cond_wait_until(op->wake, &doc->shared.mutex, op->deadline);
     else
         env_cond_wait(op->wake, &doc->shared.mutex);

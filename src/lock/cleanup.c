@@ -37,6 +37,12 @@ void cleanup_init(struct cleanup *cleanup, struct env *env)
     env_cond_init(env, &cleanup->changed);
 }
 
+bool end_is_final(enum hf_status status)
+{
+    bool by_store = status == HF_DENIED || status == HF_CORRUPT || status == HF_UNSUPPORTED;
+    return request_settled(status) && !by_store;
+}
+
 static void remove_pending_locked(struct cleanup *cleanup, struct pending_release *pending)
 {
     struct pending_release **at = &cleanup->first;
@@ -59,7 +65,7 @@ static void try_pending_locked(struct hf_client *client, struct pending_release 
     request.table.id = view_of(pending->id);
     request.table.token = pending->token;
     request.table.note = (struct view){ pending->note, pending->note_size };
-    bool settled = request_settled(table_ref_ask(ref, requests, 1));
+    bool settled = end_is_final(table_ref_ask(ref, requests, 1));
     struct mono_time now = env_now(client->env);
     env_mutex_lock(&cleanup->mutex);
     pending->try_at = mono_add(now, TRY_AGAIN);

@@ -31,6 +31,11 @@ void cleanup_wait(struct hf_client *client);
 /* Lets the task continue for at most a few seconds, then ends it. */
 void cleanup_release(struct hf_client *client);
 
+/* Whether the result of a request that ends a lease or a waiter is final. If the store denied the
+ * request, or the table could not be read, it may carry out the next one, or an earlier one that
+ * got no reply. */
+bool end_is_final(enum hf_status status);
+
 /* Keeps trying to end a lease or a waiter in the background, until the outcome is known or `ttl`
  * has passed. By then, no client can mistake the entry for a held lease. Takes over one use of the
  * table_ref, and copies `note`. */

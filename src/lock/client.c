@@ -551,7 +551,7 @@ static void cancel_waits(struct hf_client *client)
         /* `last` stays in use until the next one is found, because its key is the position in the
          * map. */
         struct table_ref *last = ref;
-        wait_queue_cancel_all(ref);
+        wait_queue_close(ref);
         ref = table_ref_after(client, last);
         table_ref_drop(last);
     }

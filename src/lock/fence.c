@@ -13,10 +13,6 @@
 
 #include <inttypes.h>
 
-/* Only Holdfast writes fences, and all of them start like this. So a damaged fence can be
- * distinguished from an object that was never a fence. */
-#define FENCE_START VIEW("{ \"format\": \"" FENCE_FORMAT)
-
 /* Version 1 records neither the fence's scopes nor the previous writer. */
 #define FENCE_OLD     VIEW("1\"")
 #define FENCE_CURRENT VIEW("2\"")

@@ -26,6 +26,10 @@
 /* The format's name, followed by the version. */
 #define FENCE_FORMAT "holdfast.fenced/"
 
+/* Only Holdfast writes fences, and all of them start like this. So a damaged fence can be
+ * distinguished from an object that was never a fence. */
+#define FENCE_START VIEW("{ \"format\": \"" FENCE_FORMAT)
+
 /* Bodies up to this size follow the fence's line; larger ones are separate objects. */
 #define FENCE_INLINE_MAX (4 * KIB)
 

@@ -93,8 +93,9 @@ struct lock_exchange {
 };
 void lock_exchange(struct lock_exchange *exchange);
 
-/* The two halves of lock_end: false if the lease need not be ended now, with the reason in *error
- * (OK: it was acquired several times). The caller holds `calls`, and sends the request. */
+/* The two halves of lock_end: false if the lease need not be ended now, with the result in *error:
+ * NOT_FOUND if it is not held; otherwise it was acquired several times, and OK or LOST says whether
+ * it still is. The caller holds `calls`, and sends the request. */
 bool lock_begin_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
                     struct request *request, bool *ret_over, struct hf_error *error);
 enum hf_status lock_finish_end(struct hf_lock *lock, struct request *request, bool over,

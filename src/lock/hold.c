@@ -213,15 +213,22 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 /* False if out of memory. Only events need the note: without memory, they do not have it. */
 static bool keep_adopted_scopes(struct hf_lock *lock, const struct lease *lease)
 {
-    free(lock->scopes); /* of an earlier attempt */
-    lock->scopes = scopes_copy(lease->wish.scopes, lease->wish.scope_count);
-    lock->scope_count = lock->scopes ? lease->wish.scope_count : 0;
+    size_t count = lease->wish.scope_count;
+    struct scope *scopes = scopes_copy(lease->wish.scopes, count), *before;
     if (events_wanted(lock->client)) {
         free((char *)(uintptr_t)lock->options.note);
         lock->options.note =
             lease->note.size > 0 ? strndup(lease->note.data, lease->note.size) : NULL;
     }
-    return lock->scopes != NULL;
+    if (!scopes)
+        return false;
+    env_mutex_lock(&lock->client->keeper.mutex); /* other tasks may be reading them */
+    before = lock->scopes;
+    lock->scopes = scopes;
+    lock->scope_count = count;
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    free(before);
+    return true;
 }
 
 /* A lease that its text alone names has its scopes and its note in its table, until it ends. */
@@ -243,9 +250,9 @@ bool lock_begin_end(struct hf_lock *lock, enum table_op_kind kind, struct view n
 {
     struct hf_client *client = lock->client;
     env_mutex_lock(&client->keeper.mutex);
-    bool held = lock->state == LOCK_HELD;
-    *ret_over = held && lock_check_locked(lock) != HF_OK;
-    bool last = held && --lock->depth == 0;
+    enum hf_status status = lock_check_locked(lock);
+    bool held = status != HF_NOT_FOUND, last = held && --lock->depth == 0;
+    *ret_over = held && status != HF_OK;
     if (last && lock->unconfirmed) {
         lock->state = LOCK_IDLE;
     } else if (last) {
@@ -257,6 +264,8 @@ bool lock_begin_end(struct hf_lock *lock, enum table_op_kind kind, struct view n
     env_mutex_unlock(&client->keeper.mutex);
     if (!held)
         error_set(error, HF_NOT_FOUND, "the lock is not held");
+    else if (*ret_over && !last)
+        error_set(error, HF_LOST, "the lease has ended: %s", hf_status_text(status));
     else
         error_clear(error);
     request_init(request, lock->ref, kind, (struct mono_time){ 0 });
@@ -283,12 +292,14 @@ static enum hf_status read_end(struct hf_lock *lock, struct request *request, bo
                      request->op.doubt == DOC_DOUBT_NONE;
     /* The ttl of a lease that was not confirmed is not known. */
     struct span ttl = lock->unconfirmed ? lock->ref->space->settings.ttl_max : lock->ttl;
-    if (!request_settled(status)) {
+    /* Whoever has a lease by its text may repeat a release that was denied, and must not find then
+     * that the lease is gone. */
+    if (!request_settled(status) || (!end_is_final(status) && !lock->unconfirmed))
         release_later(table_ref_share(lock->ref), kind, request->table.id, request->table.token,
                       request->table.note, ttl);
+    if (!request_settled(status))
         return error_set(&request->op.error, HF_UNSURE,
                          "no reply yet; the client keeps trying in the background");
-    }
     if (status == HF_OK && request->table.already && by_others)
         return error_set(&request->op.error, HF_LOST,
                          "the lease had already ended: it expired, was broken, or was released "
@@ -343,7 +354,7 @@ struct lock_ending lock_stop(struct hf_lock *lock)
     struct hf_error why;
     env_mutex_lock(&lock->calls);
     ending.last = lock_begin_end(lock, TABLE_RELEASE, VIEW(""), &request, &ending.over, &why);
-    ending.held = why.status == HF_OK;
+    ending.held = why.status != HF_NOT_FOUND;
     ending.token = request.table.token;
     memcpy(ending.id, lock->id, sizeof ending.id);
     env_mutex_unlock(&lock->calls);
@@ -407,98 +418,6 @@ enum hf_status lock_undo_acquire(struct hf_lock *lock, struct table_hook *hook,
     return status;
 }
 
-/* ---- Ending leases and acquiring others ----------------------------------------------- */
-
-/* One lease to complete, or one lock to acquire, as part of an exchange. */
-struct exchanged {
-    struct request request;
-    struct lease_request wanted;
-    struct hf_error why;
-    bool sent, over;
-};
-
-static bool is_in_one_table(const struct lock_exchange *exchange)
-{
-    const struct table_ref *ref =
-        exchange->done_count > 0 ? exchange->done[0]->ref : exchange->next[0]->ref;
-    for (size_t i = 0; i < exchange->done_count; i++)
-        if (exchange->done[i]->ref != ref)
-            return false;
-    for (size_t i = 0; i < exchange->next_count; i++)
-        if (exchange->next[i]->ref != ref)
-            return false;
-    return true;
-}
-
-static void exchange_one_by_one(struct lock_exchange *exchange)
-{
-    struct hf_error ignored;
-    for (size_t i = 0; i < exchange->done_count; i++)
-        exchange->completed[i] = hf_lock_complete(exchange->done[i], /* note */ NULL, &ignored);
-    for (size_t i = 0; i < exchange->next_count; i++)
-        exchange->acquired[i] =
-            hf_lock_acquire(exchange->next[i], /* wait_ms */ 0, &exchange->errors[i]);
-}
-
-static void exchange_in_one_write(struct lock_exchange *exchange)
-{
-    struct exchanged ending[LOCK_EXCHANGE_MAX], asking[LOCK_EXCHANGE_MAX];
-    struct request *requests[2 * LOCK_EXCHANGE_MAX];
-    struct table_ref *ref = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < exchange->done_count; i++) {
-        struct hf_lock *lock = exchange->done[i];
-        env_mutex_lock(&lock->calls);
-        ref = lock->ref;
-        ending[i].sent = lock_begin_end(lock, TABLE_COMPLETE, VIEW(""), &ending[i].request,
-                                        &ending[i].over, &ending[i].why);
-        if (ending[i].sent)
-            requests[count++] = &ending[i].request;
-    }
-    for (size_t i = 0; i < exchange->next_count; i++) {
-        struct hf_lock *lock = exchange->next[i];
-        env_mutex_lock(&lock->calls);
-        ref = lock->ref;
-        exchange->acquired[i] = lock_begin_acquire(lock, /* waits */ false, &asking[i].wanted,
-                                                   &asking[i].request, &exchange->errors[i]);
-        asking[i].sent = exchange->acquired[i] == HF_OK;
-        if (asking[i].sent)
-            requests[count++] = &asking[i].request;
-        MUTANT(mutant_claims_beside_others(&asking[i].wanted.wish));
-    }
-    if (count > 0)
-        table_ref_ask(ref, requests, count);
-    for (size_t i = 0; i < exchange->done_count; i++) {
-        struct exchanged *end = &ending[i];
-        exchange->completed[i] =
-            end->sent ? lock_finish_end(exchange->done[i], &end->request, end->over, &end->why)
-                      : end->why.status;
-        env_mutex_unlock(&exchange->done[i]->calls);
-    }
-    for (size_t i = 0; i < exchange->next_count; i++) {
-        if (asking[i].sent) {
-            MUTANT(mutant_believes_in_claim(&asking[i].request));
-            exchange->acquired[i] = lock_finish_acquire(exchange->next[i], &asking[i].request,
-                                                        &exchange->errors[i]);
-        }
-        env_mutex_unlock(&exchange->next[i]->calls);
-    }
-}
-
-void lock_exchange(struct lock_exchange *exchange)
-{
-    check(exchange->done_count <= LOCK_EXCHANGE_MAX);
-    check(exchange->next_count <= LOCK_EXCHANGE_MAX);
-    if (exchange->done_count + exchange->next_count == 0)
-        return;
-    client_active(exchange->done_count > 0 ? exchange->done[0]->client
-                                           : exchange->next[0]->client);
-    if (is_in_one_table(exchange))
-        exchange_in_one_write(exchange);
-    else
-        exchange_one_by_one(exchange);
-}
-
 enum hf_status hf_lock_release(struct hf_lock *lock, struct hf_error *error)
 {
     if (ERROR_IF_NULL(error, lock) != HF_OK)
@@ -538,10 +457,13 @@ enum hf_status hf_lock_scope(struct hf_lock *lock, size_t index, char text[HF_SC
     static_assert(HF_SCOPE_TEXT_MAX > SCOPE_TEXT_MAX, "every scope fits");
     if (ERROR_IF_NULL(error, lock, text) != HF_OK)
         return HF_INVALID;
-    if (index >= lock->scope_count)
-        return error_set(error, HF_NOT_FOUND, "the lock has no scope with this index");
-    scope_text(&lock->scopes[index], text);
-    return error_clear(error);
+    env_mutex_lock(&lock->client->keeper.mutex);
+    bool has = index < lock->scope_count;
+    if (has)
+        scope_text(&lock->scopes[index], text);
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    return has ? error_clear(error)
+               : error_set(error, HF_NOT_FOUND, "the lock has no scope with this index");
 }
 
 void hf_lock_interrupt(struct hf_lock *lock)
@@ -568,11 +490,11 @@ enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
         return HF_INVALID;
     env_mutex_lock(&lock->client->keeper.mutex);
     bool held = lock->state == LOCK_HELD;
-    struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->ref->doc) };
     struct buffer to = { .data = text,
                          .capacity = HF_LEASE_TEXT_MAX,
                          .max = HF_LEASE_TEXT_MAX - 1 };
-    if (held) {
+    if (held) { /* otherwise another thread may be drawing the next id */
+        struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->ref->doc) };
         lease_name_append(&to, &name);
         buffer_text(&to);
     }
@@ -581,9 +503,10 @@ enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
 }
 
 static enum hf_status parse_lease(const struct hf_client *client, const char *text,
-                                  struct lease_name *ret_name, struct hf_error *error)
+                                  char space[KEY_BYTES_MAX], struct lease_name *ret_name,
+                                  struct hf_error *error)
 {
-    enum hf_status status = lease_name_parse(view_of(text), ret_name, error);
+    enum hf_status status = lease_name_parse(view_of(text), space, ret_name, error);
     if (status != HF_OK)
         return status;
     struct view key = ret_name->key, rest = key;
@@ -725,6 +648,7 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
 {
     struct hf_lock_options used = HF_LOCK_OPTIONS;
     struct lease_name name = { 0 };
+    char space[KEY_BYTES_MAX];
     struct table_ref *ref;
     struct hf_lock *lock;
     if (ret_lock)
@@ -738,7 +662,7 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
     used.ttl_ms = used.poll_ms = 0; /* not used, so any value is allowed */
     used.output = used.note = NULL;
     client_active(client);
-    status = parse_lease(client, text, &name, error);
+    status = parse_lease(client, text, space, &name, error);
     if (status == HF_OK)
         status = table_ref_take(client, name.key, &ref, error);
     if (status != HF_OK)
@@ -771,12 +695,13 @@ enum hf_status hf_break(struct hf_client *client, const char *text, const char *
                         const char *reason, struct hf_error *error)
 {
     struct lease_name name = { 0 };
+    char space[KEY_BYTES_MAX];
     struct table_ref *ref;
     struct request request, *requests[] = { &request };
     if (ERROR_IF_NULL(error, client, text) != HF_OK)
         return HF_INVALID;
     client_active(client);
-    enum hf_status status = parse_lease(client, text, &name, error);
+    enum hf_status status = parse_lease(client, text, space, &name, error);
     if (status == HF_OK)
         status = table_ref_take(client, name.key, &ref, error);
     if (status != HF_OK)

@@ -563,38 +563,44 @@ static struct mono_time wait_deadline(struct env *env, int64_t wait_ms)
     return far ? (struct mono_time){ MOMENT_FAR } : mono_add(now, SPAN_MS(wait_ms));
 }
 
+/* Whether the table has granted or refused a request for a grant. */
+static bool is_answer_of_table(enum hf_status status)
+{
+    return status == HF_OK || status == HF_HELD || status == HF_ALREADY ||
+           status == HF_MISMATCH || status == HF_INVALID;
+}
+
 /* Repeats the request until it is answered, because a caller that waits for the lock also waits
  * for the store and for room in the table. Each request has an id of its own. If one of them got
  * no reply, its grant may still appear, until the cleanup task has given it back. So the result is
- * then UNSURE, even if a later request is known not to be done. */
+ * then UNSURE, unless the table has answered a later one. */
 static enum hf_status ask_until_answered(struct hf_lock *lock, struct mono_time deadline,
                                          struct hf_error *error)
 {
     struct hf_error why;
     enum hf_status status;
-    enum wait_queue_news news;
-    bool unsure = false;
+    enum wait_queue_news news = QUEUE_NOTHING;
+    bool unsure = false, settled, closed = false;
     do {
         status = join_queue(lock, deadline, &why);
         unsure = unsure || status == HF_UNSURE;
-        bool settled = request_settled(status);
-        wait_queue_note_trouble(lock->ref, settled ? NULL : &why);
-        if (error)
-            *error = why;
-        if (settled)
-            return status;
-        news = wait_queue_pause(lock->ref, &lock->waiter, deadline);
-        if (is_closed(lock->client) && status == HF_UNAVAILABLE)
-            return refuse_closed(error);
-    } while (news == QUEUE_NOTHING && mono_before(env_now(lock->client->env), deadline));
+        settled = request_settled(status);
+        if (!settled) {
+            wait_queue_note_trouble(lock->ref, &why);
+            news = wait_queue_pause(lock->ref, &lock->waiter, deadline);
+            closed = is_closed(lock->client);
+        }
+    } while (!settled && !closed && news == QUEUE_NOTHING &&
+             mono_before(env_now(lock->client->env), deadline));
     wait_queue_note_trouble(lock->ref, NULL);
+    if (unsure && !is_answer_of_table(status))
+        return error_set(error, HF_UNSURE,
+                         "the lease may still be granted, and is then released: %s", why.why);
+    if (closed)
+        return refuse_closed(error);
     if (news == QUEUE_CANCELLED && status == HF_UNAVAILABLE)
         return error_set(error, HF_CANCELLED, "the wait was cancelled");
-    if (unsure && status == HF_TIMEOUT)
-        return error_set(error, HF_UNSURE,
-                         "no reply before the deadline; the lease may still be granted, and is "
-                         "then released");
-    return status;
+    return error_tell(error, status, &why);
 }
 
 /* The server keeps the place in the queue, as long as the connection is there. */

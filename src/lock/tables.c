@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "base/rule.h"
 #include "lock/epoch.h"
+#include "lock/lease_name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -110,7 +111,7 @@ enum hf_status table_key_at_server(const struct table_space *space, const struct
         return table_key(space, scope, ret_key, error);
     int size = snprintf(ret_key, KEY_BYTES_MAX + 1, "%s" LAYOUT_SCOPE_FOLDER "%s", space->ns,
                         scope_text(scope, text));
-    if (size < 0 || size > KEY_BYTES_MAX)
+    if (size < 0 || size > KEY_BYTES_MAX || !lease_name_fits(view_of(ret_key)))
         return error_set(error, HF_INVALID, "the name is too long for a key");
     return HF_OK;
 }

@@ -83,6 +83,7 @@ enum hf_status wait_queue_enter(struct table_ref *ref, struct queue_waiter *wait
         queue->waiters[index] = waiter;
         queue->waiter_count++;
         waiter->queued = waiter->turn = waiter->missing = false;
+        waiter->cancelled = waiter->cancelled || queue->closed;
         /* A newcomer may only make the next poll earlier. If it could delay the poll, a steady
          * stream of newcomers would prevent every poll. */
         struct mono_time poll_at = mono_add(env_now(ref->client->env), waiter->poll);
@@ -202,10 +203,11 @@ bool wait_queue_is_cancelled(struct table_ref *ref, const struct queue_waiter *w
     return cancelled;
 }
 
-void wait_queue_cancel_all(struct table_ref *ref)
+void wait_queue_close(struct table_ref *ref)
 {
     struct wait_queue *queue = &ref->queue;
     env_mutex_lock(&queue->mutex);
+    queue->closed = true;
     for (size_t i = 0; i < queue->waiter_count; i++) {
         queue->waiters[i]->cancelled = true;
         wake_locked(ref, queue->waiters[i]);

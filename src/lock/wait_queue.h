@@ -36,6 +36,7 @@ struct wait_queue {
     struct env_mutex mutex;
     struct queue_waiter **waiters; /* in order of number */
     size_t waiter_count, waiter_capacity;
+    bool closed;  /* who enters is cancelled */
     bool polling; /* one of them is the poller ... */
     /* ... and may be waiting for a notification from the store: this one, or NULL. */
     struct queue_waiter *listener;
@@ -110,7 +111,8 @@ bool wait_queue_is_cancelled(struct table_ref *ref, const struct queue_waiter *w
 /* For a wait that begins: earlier cancellations no longer count. */
 void wait_queue_clear_cancel(struct table_ref *ref, struct queue_waiter *waiter);
 
-/* The same for all current waiters of this table. */
-void wait_queue_cancel_all(struct table_ref *ref);
+/* Ends the waits of all waiters of this table, and of those that enter from now on, because the
+ * client is being closed. A call that found the client open may enter later. */
+void wait_queue_close(struct table_ref *ref);
 
 #endif
