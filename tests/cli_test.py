@@ -319,6 +319,76 @@ def _(s):
     error(s, "INVALID", "store", "mv", "k", "default/meta/k.json")
 
 
+@it("mv never deletes an object that it moves onto itself, whatever names its store has", LOCAL)
+def _(s):
+    s.put("a/1", b"1")
+    s.put("a/2", b"2")
+    kind, name = s.url.split(":")
+    os.symlink(name, s.file("link"))
+    s.write("holdfast.conf", f"[store named]\nurl = {kind}:{s.file(name)}\n".encode())
+    s.env["HOLDFAST_CONFIG"] = s.file("holdfast.conf")
+    before = s.everything()
+    names = [s.url, f"{kind}:./{name}", f"{kind}:link", f"{s.url}?sync=off", "named"]
+    names += [f"{s.url}/", f"{s.url}//"] if kind == "dir" else []
+    for other in names:
+        for args in (["--to", other, "a/1"], ["--from", other, "a/1"], ["-r", "--to", other, "a/"],
+                     ["-r", "--to", other, ""]):
+            for command in ("mv", "cp"):
+                said = error(s, "INVALID", "store", command, *args)
+                true("source and target are the same" in said, said)
+        error(s, "INVALID", "store", "mv", "-r", "--to", other, "a/", "a/b/")
+        equal(s.everything(), before, other)
+    if kind == "dir":
+        error(s, "INVALID", "store", "mv", "-r", "--from", f"{s.url}/a", "", "a/")
+        error(s, "INVALID", "store", "mv", "--from", f"{s.url}/a", "1", "a/1")
+        equal(s.everything(), before)
+    s.run("store", "mv", "-q", "--to", f"{kind}:link", "a/1", "b")  # by another name, but another key
+    equal(s.out("store", "ls", "-r"), b"a/2\nb\n")
+
+
+@it("places on the network are compared by the servers that they are on")
+def _(s):
+    local = "endpoint=http://127.0.0.1:1"
+    same = [("s3://bucket", "s3://bucket/"), ("s3://bucket", "s3://bucket?region=eu-west-1"),
+            ("s3://bucket", "s3://bucket?endpoint=https://s3.eu-west-1.amazonaws.com"),
+            ("s3://bucket?endpoint=http://host:80/", "s3://bucket?style=path&endpoint=http://host"),
+            ("gs://bucket", "gs://bucket?endpoint=https://storage.googleapis.com/"),
+            ("azure://account/box", "azure://account/box/?endpoint=https://account.blob.core.windows.net")]
+
+    def check(one, other):
+        for command in (["mv"], ["cp"], ["mv", "-r"], ["cp", "-r"]):
+            said = fails(s, "INVALID", "store", *command, "--from", one, "--to", other, "k")
+            true("source and target are the same" in said, (command, one, other, said))
+        said = fails(s, "INVALID", "store", "sync", "--delete", one + "#a/", other)
+        true("FROM and TO overlap" in said, (one, other, said))
+
+    for one, other in same:
+        check(one, other)
+    said = fails(s, "INVALID", "store", "mv", "-r", "--from", "s3://bucket/a", "--to", "s3://bucket", "", "a/")
+    true("source and target are the same" in said, said)
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        s.env[name] = "http://127.0.0.1:1/"
+        check("s3://bucket", f"s3://bucket?{local}")
+        del s.env[name]
+    s.env["AZURE_STORAGE_CONNECTION_STRING"] = "AccountName=account;BlobEndpoint=http://127.0.0.1:1/account;"
+    check("azure://account/box", f"azure://account/box?{local}/account/")
+    done = s.run("store", "cp", "--from", f"s3://bucket?timeout=1s&{local}", "--to", f"s3://bucket?timeout=1s&{local}2",
+                 "k", expect=None)
+    true(done.returncode not in (0, code(s, "INVALID")), done.stderr)
+
+
+@it("mv leaves fenced objects where they are", LOCAL)
+def _(s):
+    for key, data in (("r/small", b"x"), ("r/large", b"x" * 10000)):
+        s.run("write", "-q", "--lock", "job", key, "-", stdin=data)
+        before = s.everything()
+        said = error(s, "INVALID", "store", "mv", key, "archive/x")
+        true("fenced objects are not moved" in said, said)
+        fails(s, "INVALID", "store", "mv", "-r", "r/", "archive/")
+        equal(s.everything(), before)
+        equal(s.out("read", key), data)
+
+
 @it("what is written to a source during its move is never lost", LOCAL)
 def _(s):
     for i in range(6):

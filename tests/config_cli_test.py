@@ -9,12 +9,14 @@ Prints TAP. Scratch folders, and how the program is run in them, are those of cl
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
 import cases
-from cli_test import equal, fails, it, true
+from cli_test import PROGRAM, code, equal, fails, it, true
 
 cases.cases.clear()
 os.environ.pop("HOLDFAST_CONFIG", None)  # this test has a home of its own
@@ -142,7 +144,16 @@ def _(s):
     true('"ttl_ms":60000' in json.dumps(before, separators=(",", ":")), before)
     lease = s.out("key", "acquire", "k").decode().strip()
     s.run("key", "update", "k", "--lease", lease, "-q", stdin=b"1")
+    lease = s.out("acquire", "job").decode().strip()
+    s.run("write", "o", "-", "--lock", lease, "-q", stdin=b"1")
     s.run("store", "repair", "epoch")
+
+
+@it("a default for the holder is one for a transaction, too")
+def _(s):
+    configure(s, "[defaults]\nholder = anna\n")
+    txn = s.out("txn", "begin").decode().strip()
+    equal(json.loads(s.out("txn", "show", txn, "--json"))["holder"], "anna")
 
 
 @it("each mistake is told with its file and line, and no command runs with it")
@@ -177,6 +188,38 @@ def _(s):
     true("larger than 64 KiB" in fails(s, "INVALID", "locks", "ls"), "a bound")
     configure(s, "[defaults]\n" + "".join(f"[profile p{i}]\nns = a\n" for i in range(257)))
     true("more than 256 settings" in fails(s, "INVALID", "config", "check"), "a bound")
+
+
+def of_machine(s, text, mode, *args):
+    """Runs the program where this is the file of the whole machine; None if that is not allowed here."""
+    os.makedirs(s.file("etc/holdfast"), exist_ok=True)
+    s.write("etc/holdfast/holdfast.conf", text.encode())
+    os.chmod(s.file("etc/holdfast/holdfast.conf"), mode)
+    shutil.copy("/etc/ld.so.cache", s.file("etc/ld.so.cache"))
+    spaces = ["unshare", "-rm", "sh", "-c", 'mount --bind etc /etc && exec "$@"', "sh"]
+    if not shutil.which("unshare") or subprocess.run([*spaces, "true"], cwd=s.path, check=False,
+                                                     stderr=subprocess.DEVNULL).returncode != 0:
+        print("# no other /etc can be mounted here")
+        return None
+    return subprocess.run([*spaces, PROGRAM, *args], cwd=s.path, env=s.env, capture_output=True, check=False)
+
+
+@it("each of both files has its own bounds, and the mistakes of both are told")
+def _(s):
+    full = "".join(f"[profile p{i}]\nns = a\n" for i in range(256))
+    configure(s, full)
+    done = of_machine(s, full, 0o644, "config", "check", "--json")
+    if done is None:
+        return
+    equal(done.returncode, 0, done.stderr)
+    equal([json.loads(line)["settings"] for line in done.stdout.splitlines()], [256, 256])
+    done = of_machine(s, full + "[defaults]\nns = b\n", 0o644, "config", "check")
+    true(b"more than 256 settings" in done.stderr, done.stderr)
+    configure(s, "[defaults]\nttl = soon\n")
+    done = of_machine(s, full, 0o666, "config", "check")
+    equal((done.returncode, done.stderr.count(b"\n")), (code(s, "INVALID"), 2), done.stderr)
+    true(b"not a duration" in done.stderr and b"chmod o-w /etc/holdfast/holdfast.conf" in done.stderr, done.stderr)
+    equal(len(fails(s, "INVALID", "config", "check").splitlines()), 1)
 
 
 @it("a file that others may write is refused, and one with a secret that others may read is warned about")

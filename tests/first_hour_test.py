@@ -235,7 +235,9 @@ def _(s):
             (("acquire", "--ttl", "2h", "x"), "100ms", "1h", "2h"),
             (("key", "acquire", "--ttl", "61m", "x"), "100ms", "1h", "1h1m"),
             (("key", "acquire", "--ttl", "2d", "x"), "100ms", "1d", "2d"),
-            (("acquire", "--max-ttl", "2d", "x"), "100ms", "1d", "2d")):
+            (("acquire", "--max-ttl", "2d", "x"), "100ms", "1d", "2d"),
+            (("acquire", "--max-ttl", "0", "x"), "100ms", "1d", "0"),
+            (("run", "--max-ttl", "10us", "x", "true"), "100ms", "1d", "10us")):
         text = fails(s, "INVALID", *args)
         true(f"the ttl must be between {least} and {most}, not {given}" in text, text)
         equal("; --max-ttl SPAN" in text, most == "1h", text)

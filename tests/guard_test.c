@@ -572,15 +572,15 @@ static void both_ways_find_the_same(void **state)
     for (const char *const *leaf = (const char *const[]){ "a", "b", "c", "d", "e", NULL };
          *leaf; leaf++)
         hear(&trial, *leaf);
-    assert_int_equal(descendants_signal(0).count, 6);
-    assert_int_equal(descendants_signal_by_scan(0).count, 6);
-    descendants_signal_by_scan(SIGKILL);
+    assert_int_equal(descendants_signal(0, NULL).count, 6);
+    assert_int_equal(descendants_signal_by_scan(0, NULL).count, 6);
+    descendants_signal_by_scan(SIGKILL, NULL);
     hear(&trial, NULL);
     int status;
     while (descendants_bury(&status) >= 0)
         ;
-    assert_int_equal(descendants_signal(0).count, 0);
-    assert_int_equal(descendants_signal_by_scan(0).count, 0);
+    assert_int_equal(descendants_signal(0, NULL).count, 0);
+    assert_int_equal(descendants_signal_by_scan(0, NULL).count, 0);
     close(trial.life);
 }
 

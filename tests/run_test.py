@@ -8,6 +8,8 @@
 Prints TAP. The program's path comes in $HOLDFAST_PROGRAM.
 """
 
+import ctypes
+import errno
 import json
 import os
 import pty
@@ -16,6 +18,7 @@ import select
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -187,6 +190,32 @@ def _(s):
     s.out("--no-wait", "x", "true")
 
 
+def forbid_vfork():
+    """From now on vfork fails with EAGAIN, as it does at a limit on the number of processes."""
+    allow, refuse = 0x7fff0000, 0x00050000 | errno.EAGAIN
+    vfork, clone = {"x86_64": (58, 56), "aarch64": (-1, 220)}[os.uname().machine]
+    steps = [(0x20, 0, 0, 0),  # the number of the system call
+             (0x15, 3, 0, vfork & 0xffffffff), (0x15, 0, 3, clone),
+             (0x20, 0, 0, 16), (0x45, 0, 1, 0x4000),  # CLONE_VFORK among its flags
+             (0x06, 0, 0, refuse), (0x06, 0, 0, allow)]
+    steps = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    room = ctypes.create_string_buffer(steps, len(steps))
+    program = struct.pack("HP", len(steps) // 8, ctypes.addressof(room))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for call in ((38, 1, 0, 0, 0), (22, 2, program, 0, 0)):  # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
+        if libc.prctl(*call) != 0:
+            raise OSError(ctypes.get_errno(), f"prctl {call[0]}")
+
+
+@it("a command that was never started is 126, whatever has kept it from starting")
+def _(s):
+    for args in ([], ["-q"], ["--once-per", "1h"]):
+        done = s.run(*args, "x", "touch", "ran", expect=126, preexec_fn=forbid_vfork)
+        true(b"cannot run 'touch': Resource temporarily unavailable" in done.stderr, done.stderr)
+    true(not os.path.exists(s.file("ran")), "it was not started")
+    s.out("--no-wait", "--once-per", "1h", "x", "true")
+
+
 @it("signals stay ignored that were, and others have their usual meaning")
 def _(s):
     script = "grep -E '^Sig(Blk|Ign)' /proc/self/status"
@@ -346,6 +375,9 @@ def _(s):
                  f"echo $HOLDFAST_LEASE; holdfast run --no-wait named:a -- sh -c '{tell}'").split()
     true("/b.json" in deep[0] and "/a.json" in deep[1] and deep[1].startswith(deep[2] + ":"), deep)
     equal(s.run("a", "holdfast", "run", "a", "sh", "-c", "exit 7", expect=7).stderr, b"")
+    store = s.out("a", "sh", "-c", 'store=$HOLDFAST_STORE; export HOLDFAST_STORE=dir:other; exec holdfast --store '
+                  '"$store" run --no-wait a -- sh -c \'echo $HOLDFAST_STORE\'')
+    equal(store, s.out("a", "sh", "-c", "echo $HOLDFAST_STORE"), "the store of the inner run")
     s.run("a", "holdfast", "run", "a", "sh", "-c", "kill -USR1 $$", expect=-signal.SIGUSR1)
     done = s.run("a", "holdfast", "run", "a", "no-such-program", expect=127)
     equal(done.stderr, b"holdfast: run a: NOT_FOUND: there is no program 'no-such-program'\n")
@@ -414,6 +446,21 @@ def _(s):
     equal(s.run("-q", "--once-per", "1h", "job", "true", expect=CODES["ALREADY"]).stderr, b"")
     equal(s.out("--once-per", "1us", "job", "echo", "again"), "again\n")
     equal(s.out("job", "echo", "always"), "always\n")
+
+
+@it("a success that could not be recorded is not reported as one, and never in silence")
+def _(s):
+    process = s.hold("-q", "--ttl", "10s", "--once-per", "1h", "job")
+    blocker = sqlite3.connect(s.file("store.db"), isolation_level=None, timeout=30)
+    blocker.execute("BEGIN EXCLUSIVE")
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    status = process.wait(60)
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    text = process.stderr.read()
+    wanted = {CODES["UNREPORTED"]: b"UNREPORTED", CODES["UNSURE"]: b"UNSURE", CODES["LOST"]: b"LOST"}
+    true(wanted[status] in text and (b"--once-per" in text or status == CODES["LOST"]), (status, text))
 
 
 @it("a period counts from when the run began, so that a job of cron runs every time")
@@ -611,6 +658,38 @@ def _(s):
     equal(process.wait(30), -signal.SIGKILL)
     true(b"guard process was killed" in process.stderr.read(), "a sentence")
     s.out("--no-wait", "x", "true")
+
+
+def in_bash(s, script):
+    """Runs a script whose last command replaces the shell, so that its other children are holdfast's."""
+    return subprocess.run(["bash", "-c", script], cwd=s.path, env=s.env, stdin=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, timeout=60, check=False)
+
+
+@it("a run that gets no lock leaves the other children of its shell alone, and its words arrive")
+def _(s):
+    holder = s.hold("--once-per", "1h", "x")
+    logged = ("exec > >(cat >log; echo end >>log) 2>&1; sleep 1000 >/dev/null 2>&1 & echo $! >sleeper; "
+              "exec holdfast run")
+    for args, status in ((["--no-wait"], "HELD"), (["--wait", "300ms"], "TIMEOUT"), (["--once-per", "1h"], "ALREADY")):
+        if status == "ALREADY":
+            s.let_go(holder)
+        done = in_bash(s, f"{logged} {' '.join(args)} x -- true")
+        sleeper = int(s.read("sleeper"))
+        os.kill(sleeper, signal.SIGKILL)  # it has lived until now
+        equal(done.returncode, CODES[status], done.stderr)
+        until(lambda: s.read("log").endswith("end\n"), f"the end of the log: {s.read('log')}")
+        true(f"holdfast: run x: {status}: " in s.read("log"), s.read("log"))
+
+
+@it("a nested run, and one whose guard is killed, leave the other children of their shell alone")
+def _(s):
+    begin = "sleep 1000 >/dev/null 2>&1 & echo $! >sleeper; exec holdfast run"
+    s.run("x", "bash", "-c", f"{begin} --no-wait x -- sh -c 'kill -0 $(cat sleeper)'")
+    done = in_bash(s, f"{begin} --no-wait y -- sh -c 'kill -KILL $PPID; sleep 1000'")
+    os.kill(int(s.read("sleeper")), signal.SIGKILL)
+    equal(done.returncode, -signal.SIGKILL)
+    true(b"guard process was killed" in done.stderr, done.stderr)
 
 
 # ---- Accidents ----------------------------------------------------------------------------------

@@ -154,6 +154,7 @@ bool command_group_exists(struct view path);
 
 struct option_value {
     bool given;
+    bool by_default; /* by a configuration file, not by the command line */
     struct view text;
     uint64_t number; /* the value of a count, limit, size or exit code */
     struct span span;
@@ -249,6 +250,12 @@ bool cli_has_option(struct cli *cli, const char *name);
 static inline bool cli_given(struct cli *cli, const char *name)
 {
     return cli_option(cli, name) != NULL;
+}
+
+/* Whether the command line itself gives this option. */
+static inline bool cli_typed(struct cli *cli, const char *name)
+{
+    return cli_given(cli, name) && !cli_option(cli, name)->by_default;
 }
 
 /* The argument at this position; data is NULL if fewer arguments were given. */

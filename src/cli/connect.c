@@ -2,6 +2,7 @@
 /* connect.c: finds a command's store (--store, $HOLDFAST_STORE, a configuration file, or the user's
  * local store), makes its URL absolute so that it is valid in every folder, and opens the store and
  * a client on it. */
+#include "base/parse.h"
 #include "cli/config/config.h"
 #include "cli/lock/lock.h"
 #include "cli/log.h"
@@ -161,13 +162,27 @@ enum hf_status cli_connect_another(struct cli *cli, const struct hf_client_optio
                            : status;
 }
 
+/* The library takes 0 for the default, so a longest ttl of 0 is refused here. */
+static enum hf_status set_longest_ttl(struct cli *cli, struct hf_client_options *options)
+{
+    const struct option_value *given = cli_option(cli, "max-ttl");
+    if (!given)
+        return HF_OK;
+    options->ttl_max_ms = option_ms(cli, "max-ttl", 0);
+    enum hf_status status = ttl_check(given->span, SPAN_MS(HF_TTL_MS_MIN),
+                                      SPAN_MS(HF_TTL_MS_MAX), NULL, &cli->error);
+    if (status != HF_OK)
+        error_prefix(&cli->error, "the longest ttl");
+    return status;
+}
+
 enum hf_status cli_connect_as(struct cli *cli, const char *ns, const char *holder)
 {
     struct hf_client_options options = HF_CLIENT_OPTIONS;
     options.ns = !ns && cli_has_option(cli, "ns") ? option_text(cli, "ns") : ns;
     options.holder = holder;
-    if (cli_has_option(cli, "max-ttl"))
-        options.ttl_max_ms = option_ms(cli, "max-ttl", options.ttl_max_ms);
+    if (cli_has_option(cli, "max-ttl") && set_longest_ttl(cli, &options) != HF_OK)
+        return cli->error.status;
     return cli_connect_another(cli, &options, &cli->client);
 }
 

@@ -170,6 +170,12 @@ enum hf_status log_open(struct cli *cli)
         cli->log.level = 1;
     if (status != HF_OK || path.size == 0)
         return status;
+    if (cli->command->run == run_serve)
+        return cli_invalid(
+            cli,
+            "a server writes its log to stderr: set the log to %s, not '%.100s', "
+            "and redirect stderr",
+            cli->log.json ? "json" : "text", value);
     cli->log.fd = open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     cli->log.is_file = cli->log.fd >= 0;
     if (!cli->log.is_file) {

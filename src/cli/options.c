@@ -139,7 +139,7 @@ enum hf_status cli_set_default(struct cli *cli, const char *name, struct view te
     for (size_t i = 0; spec->choice && cli->command->options[i].name; i++)
         if (cli->command->options[i].choice == spec->choice && cli->values[i].given)
             return HF_OK;
-    *value = (struct option_value){ .given = true, .text = text };
+    *value = (struct option_value){ .given = true, .by_default = true, .text = text };
     return cli_parse_value(cli, spec, value);
 }
 

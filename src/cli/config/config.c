@@ -22,7 +22,7 @@
 const struct config_option config_options[] = {
     { "store", { NULL } },
     { "ns", { "run", "acquire", "hold", "locks", "top", "write", "read", "key", "elect" } },
-    { "holder", { "run", "acquire", "hold", "key acquire", "elect run" } },
+    { "holder", { "run", "acquire", "hold", "key acquire", "elect run", "txn begin" } },
     { "ttl", { "run", "acquire", "hold", "key acquire", "elect run" } },
     { "max-ttl", { "run", "acquire", "hold", "key acquire", "elect run" } },
     { "wait", { "run", "acquire", "hold", "key acquire" } },
@@ -197,7 +197,7 @@ static enum hf_status take_setting(struct reading *reading, struct view line)
             return mistaken(reading, "'%.*s' is already set in line %u", VIEW_ARGS(name),
                             other->line);
     }
-    if (config->count == CONFIG_SETTINGS_MAX)
+    if (reading->file->settings == CONFIG_SETTINGS_MAX)
         return mistaken(reading, "there are more than %d settings", CONFIG_SETTINGS_MAX);
     struct arena *arena = &reading->cli->arena;
     struct config_setting setting = {
@@ -273,6 +273,8 @@ static enum hf_status read_config_file(struct reading *reading, config_mistake_f
     char sentence[2 * HF_WHY_MAX];
     bool readable = false, going_on = true;
     enum hf_status status = load_config_file(reading, &rest, &readable), worst = status;
+    if (status != HF_OK && status != HF_NOT_FOUND && mistake)
+        mistake(argument, &cli->error);
     while (going_on && status == HF_OK && rest.size > 0) {
         reading->line++;
         enum hf_status line = take_config_line(reading, view_cut(&rest, '\n'));

@@ -21,7 +21,7 @@
 #include "cli/cli.h"
 
 #define CONFIG_FILE_BYTES_MAX (64 * KIB)
-#define CONFIG_SETTINGS_MAX   256
+#define CONFIG_SETTINGS_MAX   256 /* in a file */
 #define CONFIG_FILES_MAX      2
 
 enum config_section { CONFIG_NO_SECTION, CONFIG_STORE, CONFIG_DEFAULTS, CONFIG_PROFILE };
@@ -46,10 +46,12 @@ struct config {
     struct config_file files[CONFIG_FILES_MAX];
     size_t file_count;
     size_t count;
-    struct config_setting settings[CONFIG_SETTINGS_MAX]; /* the user's first */
+    struct config_setting
+        settings[CONFIG_FILES_MAX * CONFIG_SETTINGS_MAX]; /* the user's first */
 };
 
-/* Called for each mistake. False ends the reading. */
+/* Called for each mistake, and for a file that is refused as a whole. False ends the reading of the
+ * file. */
 typedef bool config_mistake_fn(void *argument, const struct hf_error *error);
 
 /* Reads the files, and checks every line. Files that do not exist are skipped, except the one that

@@ -28,6 +28,20 @@ static enum hf_status hold_scope(struct cli *cli, const char *scope, struct hf_l
     return status == HF_OK ? lock_acquire(cli, *ret_lock) : status;
 }
 
+/* A lease that exists already has its own ttl and namespace, and is not waited for. */
+static enum hf_status check_adopted(struct cli *cli)
+{
+    static const char *const of_scopes[] = { "ttl", "wait", "no-wait", "conflict-exit-code",
+                                             "ns" };
+    for (size_t i = 0; i < sizeof of_scopes / sizeof of_scopes[0]; i++)
+        if (cli_typed(cli, of_scopes[i]))
+            return cli_invalid(cli,
+                               "--%s requires --lock with a scope; an existing lease cannot be "
+                               "changed here",
+                               of_scopes[i]);
+    return HF_OK;
+}
+
 /* A lease that the user passed in is released by another process. If our own release fails, the
  * failure is ignored, because the object is written and the lease expires on its own. */
 enum hf_status run_write(struct cli *cli)
@@ -37,7 +51,9 @@ enum hf_status run_write(struct cli *cli)
     struct hf_lock *lock = NULL;
     uint64_t size;
     int fd;
-    enum hf_status status = source_take(cli, cli->arguments[1], view_of(key), &fd);
+    enum hf_status status = adopts ? check_adopted(cli) : HF_OK;
+    if (status == HF_OK)
+        status = source_take(cli, cli->arguments[1], view_of(key), &fd);
     if (status != HF_OK)
         return status;
     status =

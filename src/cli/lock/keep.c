@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
@@ -66,16 +67,43 @@ static void keeper_told(void *argument, struct hf_lock *lock, enum hf_lock_event
     (void)!write(keeping->notify, &one, sizeof one);
 }
 
+/* A lease in quotes: each byte may need three more, which end the quotes and begin them again. */
+#define QUOTED_LEASE_MAX (4 * HF_LEASE_TEXT_MAX + 2)
+
+/* Returns the lease as one word that a shell reads unchanged. The lease of a server contains its
+ * scope, which a script may have from anyone. */
+static const char *quote_lease(const char *lease, char quoted[QUOTED_LEASE_MAX])
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:._/-";
+    char *end = quoted;
+    if (lease[strspn(lease, plain)] == '\0')
+        return lease;
+    *end++ = '\'';
+    for (const char *at = lease; *at; at++) {
+        const char *as = *at == '\'' ? "'\\''" : at;
+        size_t size = *at == '\'' ? 4 : 1;
+        memcpy(end, as, size);
+        end += size;
+    }
+    memcpy(end, "'", 2);
+    return quoted;
+}
+
 /* Prints the lease, and closes stdout, so that a script can read to the end of it. */
 static enum hf_status print_kept_lease(struct keeping *keeping)
 {
     struct cli *cli = keeping->cli;
     struct told_lease told;
+    char quoted[QUOTED_LEASE_MAX];
     enum hf_status status = told_lease_fill(cli, keeping->lock, &told);
     if (status != HF_OK)
         return status;
-    record_show(cli, told_lease_record, &told,
-                "HOLDFAST_TOKEN={token}\nHOLDFAST_LEASE={lease}\n");
+    if (cli->json)
+        record_show(cli, told_lease_record, &told, /* text */ NULL);
+    else
+        output_print(&cli->out, "HOLDFAST_TOKEN=%" PRIu64 "\nHOLDFAST_LEASE=%s\n", told.token,
+                     quote_lease(told.lease, quoted));
     status = output_flush_or_undo(&cli->out, &cli->error);
     int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nothing >= 0) {
@@ -140,6 +168,14 @@ static enum hf_status acquire_kept(void *argument, int64_t wait_ms, struct hf_er
     return hf_lock_acquire(keeping->lock, wait_ms, error);
 }
 
+/* The script must learn of the loss now. To close the client first would take as long as the
+ * requests under way, and there is nothing to release. */
+static _Noreturn void end_as_lost(struct cli *cli)
+{
+    cli_report(cli, cli_argument(cli, 0), &cli->error);
+    _exit(hf_status_exit_code(HF_LOST));
+}
+
 /* Acquires the lock, unless the script ends first. */
 static enum hf_status take_and_keep(struct keeping *keeping)
 {
@@ -158,7 +194,7 @@ static enum hf_status take_and_keep(struct keeping *keeping)
     if (status == HF_OK)
         status = keep_until_done(keeping);
     if (status == HF_LOST)
-        return status;
+        end_as_lost(cli);
     enum hf_status released = release_kept(keeping);
     return status == HF_OK ? released : status;
 }

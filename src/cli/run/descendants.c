@@ -19,6 +19,7 @@
 
 /* The processes found so far, in breadth-first order. */
 struct walk {
+    const struct spared *spared; /* or NULL */
     size_t count;
     struct {
         pid_t pid;
@@ -29,9 +30,24 @@ struct walk {
 /* Static because it is too large for the stack; only one walk runs at a time. */
 static struct walk the_walk;
 
+static struct walk *walk_begin(const struct spared *spared)
+{
+    the_walk.spared = spared;
+    the_walk.count = 0;
+    return &the_walk;
+}
+
+static bool spares_child(const struct spared *spared, pid_t pid)
+{
+    for (size_t i = 0; spared && i < spared->count; i++)
+        if (spared->children[i] == pid)
+            return true;
+    return false;
+}
+
 static void walk_add(struct walk *walk, pid_t pid, pid_t parent)
 {
-    if (walk->count == DESCENDANTS_MAX)
+    if (walk->count == DESCENDANTS_MAX || spares_child(walk->spared, pid))
         return;
     walk->found[walk->count].pid = pid;
     walk->found[walk->count].parent = parent;
@@ -147,12 +163,11 @@ static bool add_children(struct walk *walk, pid_t pid)
     return listed;
 }
 
-struct descendants_found descendants_signal(int number)
+struct descendants_found descendants_signal(int number, const struct spared *spared)
 {
-    struct walk *walk = &the_walk;
-    walk->count = 0;
+    struct walk *walk = walk_begin(spared);
     if (!add_children(walk, getpid()))
-        return descendants_signal_by_scan(number);
+        return descendants_signal_by_scan(number, spared);
     for (size_t i = 0; i < walk->count; i++)
         add_children(walk, walk->found[i].pid);
     return signal_all(walk, number);
@@ -168,13 +183,11 @@ static bool is_found(const struct walk *walk, pid_t pid)
 
 /* Adds every process whose parent was already found or is this process. A child may have a lower id
  * than its parent, so the scan repeats until it finds nothing new. */
-struct descendants_found descendants_signal_by_scan(int number)
+static void add_by_scan(struct walk *walk)
 {
-    struct walk *walk = &the_walk;
-    walk->count = 0;
     DIR *proc = opendir("/proc");
     if (!proc)
-        return (struct descendants_found){ .count = 0 };
+        return;
     for (size_t before = SIZE_MAX; walk->count != before;) {
         before = walk->count;
         rewinddir(proc);
@@ -188,7 +201,26 @@ struct descendants_found descendants_signal_by_scan(int number)
         }
     }
     closedir(proc);
+}
+
+struct descendants_found descendants_signal_by_scan(int number, const struct spared *spared)
+{
+    struct walk *walk = walk_begin(spared);
+    add_by_scan(walk);
     return signal_all(walk, number);
+}
+
+void descendants_spare(struct spared *spared)
+{
+    struct walk *walk = walk_begin(/* spared */ NULL);
+    spared->count = 0;
+    if (descendants_dead() < 0)
+        return;
+    if (!add_children(walk, getpid()))
+        add_by_scan(walk);
+    for (size_t i = 0; i < walk->count && spared->count < SPARED_MAX; i++)
+        if (walk->found[i].parent == getpid())
+            spared->children[spared->count++] = walk->found[i].pid;
 }
 
 pid_t descendants_dead(void)
@@ -209,5 +241,23 @@ pid_t descendants_bury(int *ret_wait_status)
         pid = waitpid(-1, ret_wait_status, WNOHANG);
     while (pid < 0 && errno == EINTR);
     check(pid >= 0 || errno == ECHILD);
+    return pid;
+}
+
+static void spare_no_longer(struct spared *spared, pid_t pid)
+{
+    for (size_t i = 0; i < spared->count; i++)
+        if (spared->children[i] == pid) {
+            spared->children[i] = spared->children[--spared->count];
+            return;
+        }
+}
+
+pid_t descendants_bury_all(struct spared *spared)
+{
+    int ignored;
+    pid_t pid;
+    while ((pid = descendants_bury(&ignored)) > 0)
+        spare_no_longer(spared, pid);
     return pid;
 }

@@ -23,12 +23,25 @@ struct descendants_found {
     pid_t example; /* one that we may not signal, otherwise any; 0 if count is 0 */
 };
 
-/* Sends the signal to every process that one walk finds, parents before children. */
-struct descendants_found descendants_signal(int number);
+#define SPARED_MAX 256
+
+/* Children that are not ours to end: a shell had started them before it became this program. A walk
+ * finds neither them nor their descendants. */
+struct spared {
+    size_t count;
+    pid_t children[SPARED_MAX];
+};
+
+/* Spares the children that this process has now. More than SPARED_MAX of them are not spared. */
+void descendants_spare(struct spared *spared);
+
+/* Sends the signal to every process that one walk finds, parents before children. `spared` may be
+ * NULL. */
+struct descendants_found descendants_signal(int number, const struct spared *spared);
 
 /* Like descendants_signal, but reads all of /proc, for kernels that do not list the children of a
  * process. The more processes the machine runs, the longer it takes. */
-struct descendants_found descendants_signal_by_scan(int number);
+struct descendants_found descendants_signal_by_scan(int number, const struct spared *spared);
 
 /* Whether this process descends from that one. */
 bool descendants_is_ancestor(pid_t pid);
@@ -40,5 +53,9 @@ pid_t descendants_dead(void);
 /* Reaps one child that has ended, and returns its process id. 0: no child has ended; -1: this
  * process has no children. */
 pid_t descendants_bury(int *ret_wait_status);
+
+/* Reaps every child that has ended, and returns what the last descendants_bury returned. A reaped
+ * child is no longer spared, because its process id may be reused. */
+pid_t descendants_bury_all(struct spared *spared);
 
 #endif

@@ -19,6 +19,10 @@
 #define END_PATIENCE  SPAN_S(10)
 #define PAUSE_OF_ENDS SPAN_MS(2)
 
+/* How many walks in a row must find nothing. A single one may miss a process that is being forked,
+ * which the next one finds. */
+#define EMPTY_WALKS 3
+
 /* The lead is the time between KILL and the deadline. It is a tenth of the ttl; for a long ttl, it
  * is one second or a twentieth of the ttl, whichever is larger. It is at least LEAD_LEAST, but
  * never more than a quarter of the ttl. */
@@ -46,6 +50,8 @@ enum hf_status guard_start(struct guard *guard, struct env *env,
         error_from_errno(error, errno, "become a child subreaper");
         goto fail;
     }
+    struct guard started = { .socket = ends[0] };
+    descendants_spare(&started.spared);
     pid_t pid = fork();
     if (pid < 0) {
         error_from_errno(error, errno, "start the guard process");
@@ -57,7 +63,8 @@ enum hf_status guard_start(struct guard *guard, struct env *env,
     }
     signal(SIGCHLD, SIG_DFL); /* if ignored, the kernel would reap the guard itself */
     close(ends[1]);
-    *guard = (struct guard){ .pid = pid, .socket = ends[0] };
+    started.pid = pid;
+    *guard = started;
     return HF_OK;
 fail:
     close(ends[0]);
@@ -79,6 +86,7 @@ void guard_go(struct guard *guard, const struct guard_times *times,
 {
     struct order order = { .kind = ORDER_GO, .times = *times };
     size_t variables_size = order_set_variables(&order, variables, count);
+    guard->going = true;
     send_order(guard, &order, variables_size);
 }
 
@@ -131,28 +139,36 @@ bool guard_dismiss(struct guard *guard)
     return guard->empty;
 }
 
-/* Unless the guard has reported that no process is left, kills and reaps processes until this
- * process has no children. */
-bool guard_end_all(struct guard *guard, struct env *env)
+/* Kills and reaps processes until this process has no children other than the spared ones. If none
+ * is spared, that is proven by the kernel. */
+static bool end_descendants(struct guard *guard, struct env *env)
 {
     struct mono_time give_up = mono_add(env_now(env), END_PATIENCE);
-    pid_t buried = guard->empty ? -1 : 0;
-    int ignored;
+    for (unsigned empty_walks = 0;;) {
+        struct descendants_found found = descendants_signal(SIGKILL, &guard->spared);
+        if (descendants_bury_all(&guard->spared) < 0)
+            return true;
+        empty_walks = found.count == 0 && guard->spared.count > 0 ? empty_walks + 1 : 0;
+        if (empty_walks == EMPTY_WALKS)
+            return true;
+        if (!mono_before(env_now(env), give_up))
+            return false;
+        env_sleep(env, PAUSE_OF_ENDS);
+    }
+}
+
+bool guard_end_all(struct guard *guard, struct env *env)
+{
     if (guard->pid == 0)
         return true;
     kill(guard->pid, SIGKILL); /* not reaped yet, so its process id is not reused */
-    if (guard->empty)
+    bool ended = !guard->going || guard->empty;
+    if (!ended)
+        ended = end_descendants(guard, env);
+    else
         while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
             ;
-    while (buried >= 0) {
-        descendants_signal(SIGKILL);
-        while ((buried = descendants_bury(&ignored)) > 0)
-            ;
-        if (buried < 0 || !mono_before(env_now(env), give_up))
-            break;
-        env_sleep(env, PAUSE_OF_ENDS);
-    }
     close(guard->socket);
     *guard = (struct guard){ .socket = -1 };
-    return buried < 0;
+    return ended;
 }

@@ -19,7 +19,8 @@
  *     the lease is lost      holdfast sends an order: immediately
  *     the command has ended  its remaining descendants have no lock any more: immediately
  *     the guard is killed    the kernel kills the command (PDEATHSIG); its descendants become
- *                            children of holdfast, which kills them (guard_end_all)
+ *                            children of holdfast, which kills them (guard_end_all), and leaves
+ *                            alone the children of the shell that executed holdfast
  *
  * Where it is permitted (root or CAP_SYS_NICE), the guard runs with real-time priority
  * (SCHED_FIFO), so a busy machine does not delay it; only while it reaps is it at nice -20, because
@@ -37,6 +38,7 @@
 #ifndef CLI_RUN_GUARD_H
 #define CLI_RUN_GUARD_H
 
+#include "cli/run/descendants.h"
 #include "env/env.h"
 
 #include <signal.h>
@@ -53,9 +55,11 @@ struct guard_times {
 struct guard_times guard_times_for(struct mono_time deadline, struct span ttl);
 
 struct guard {
-    pid_t pid;  /* 0: no guard is running */
-    int socket; /* readable when a report has arrived, or the guard is dead */
-    bool empty; /* the guard has reported that no process is left */
+    pid_t pid;            /* 0: no guard is running */
+    int socket;           /* readable when a report has arrived, or the guard is dead */
+    bool going;           /* the guard was ordered to start the command */
+    bool empty;           /* the guard has reported that no process is left */
+    struct spared spared; /* the children that were there before the guard */
 };
 
 struct guard_command {
@@ -121,8 +125,9 @@ bool guard_next(struct guard *guard, struct guard_report *ret_report);
  * returns true. Call guard_end_all later. */
 bool guard_dismiss(struct guard *guard);
 
-/* Ends the guard. Unless the guard has reported that no process is left, also kills descendants
- * until this process has no children. False if some of them did not end. */
+/* Ends the guard. If it was ordered to start the command, and has not reported that no process is
+ * left, also kills descendants until this process has no children other than those that it had
+ * before the guard. False if some of them did not end. */
 bool guard_end_all(struct guard *guard, struct env *env);
 
 /* The main function of the guard. It ends when the command and all its descendants have ended. */

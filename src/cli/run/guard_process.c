@@ -204,8 +204,8 @@ static void terminate(struct watch *watch, struct span grace)
     watch->cut_short = watch->child != 0;
     struct mono_time soon = mono_add(env_now(watch->env), grace);
     watch->times.kill_at = mono_earlier(watch->times.kill_at, soon);
-    descendants_signal(SIGTERM);
-    descendants_signal(SIGCONT);
+    descendants_signal(SIGTERM, /* spared */ NULL);
+    descendants_signal(SIGCONT, /* spared */ NULL);
 }
 
 /* The lock may now be released. holdfast releases it, and then ends the guard. If the deadline
@@ -271,7 +271,7 @@ static void act_by_clock(struct watch *watch)
         return;
     if (watch->child)
         kill(watch->child, SIGKILL); /* works even without /proc */
-    struct descendants_found found = descendants_signal(SIGKILL);
+    struct descendants_found found = descendants_signal(SIGKILL, /* spared */ NULL);
     struct span since = mono_since(env_now(watch->env), watch->times.kill_at);
     if (since.us > STUCK_AFTER.us && !watch->stuck_told && found.count > 0) {
         report(watch, GUARD_STUCK, found.example);

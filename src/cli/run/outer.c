@@ -173,8 +173,11 @@ int outer_become_command(struct cli *cli, const struct outer_lease *lease)
 {
     size_t count = cli->argument_count - 1;
     char **words = arena_take(&cli->arena, (count + 1) * sizeof *words);
-    if (!words || setenv("HOLDFAST_LEASE", lease->lease, /* overwrite */ 1) != 0 ||
-        setenv("HOLDFAST_TOKEN", lease->token, /* overwrite */ 1) != 0)
+    struct view store = arena_copy(&cli->arena, cli->store_url); /* adds a NUL */
+    if (!words || !store.data ||
+        setenv("HOLDFAST_LEASE", lease->lease, /* overwrite */ 1) != 0 ||
+        setenv("HOLDFAST_TOKEN", lease->token, /* overwrite */ 1) != 0 ||
+        setenv("HOLDFAST_STORE", store.data, /* overwrite */ 1) != 0)
         return ENOMEM;
     for (size_t i = 0; i < count; i++)
         words[i] = (char *)(uintptr_t)cli->arguments[1 + i];

@@ -46,8 +46,8 @@ enum outer_verdict outer_judge(struct cli *cli, struct outer_runs *outer, const 
                                const struct hf_lock_options *wanted,
                                const struct outer_lease **ret_lease, struct hf_error *error);
 
-/* Becomes the command, with the token and lease of the outer run in its environment. Returns only
- * on failure, with the errno of exec. */
+/* Becomes the command, with the token and lease of the outer run, and the store, in its
+ * environment. Returns only on failure, with the errno of exec. */
 int outer_become_command(struct cli *cli, const struct outer_lease *lease);
 
 #endif

@@ -98,7 +98,8 @@ enum hf_status run_open_lock(struct run *run, const struct hf_lock_options *opti
 /* Releases the lease, and decides whether the run failed. A lease that could not be renewed is not
  * released here, because the store may not reply for a long time; the client releases the lease in
  * the background. A failed release is not an error, because the lease expires on its own, but a
- * lost lease is an error. */
+ * lost lease is an error. So is a success that could not be recorded: with the lease, --once-per
+ * forgets it. */
 static enum hf_status end_run(struct run *run, const struct run_end *end)
 {
     struct cli *cli = run->cli;
@@ -120,6 +121,11 @@ static enum hf_status end_run(struct run *run, const struct run_end *end)
         return error_set(
             error, HF_LOST,
             "the lease ended before the command did; others may have held the lock");
+    if (status != HF_OK && run->once_per && done) {
+        error->status = status == HF_UNSURE ? HF_UNSURE : HF_UNREPORTED;
+        error_prefix(error, "the command succeeded, but --once-per could not record it");
+        return error->status;
+    }
     if (status != HF_OK && !cli->quiet)
         cli_report(cli, view_of(run->scope), error);
     return HF_OK;
@@ -152,6 +158,17 @@ static void report_not_started(struct run *run, int reason)
     cli_report(run->cli, view_of(run->scope), &error);
 }
 
+/* The wait status of a command whose exit the guard did not report: the guard could not fork it, or
+ * the report was lost. */
+static int report_no_exit(struct run *run, const struct run_end *end)
+{
+    struct hf_error error;
+    error_set(&error, HF_UNREPORTED, "the exit status of the command is unknown");
+    if (!end->not_started)
+        cli_report(run->cli, view_of(run->scope), &error);
+    return W_EXITCODE(126, 0);
+}
+
 /* Runs the command. The lock is held. */
 static enum hf_status run_locked(struct run *run)
 {
@@ -162,9 +179,11 @@ static enum hf_status run_locked(struct run *run)
     if (end.not_started)
         report_not_started(run, end.not_started);
     enum hf_status status = end_run(run, &end);
-    cli->passes_on = end.exited;
-    cli->wait_status = end.wait_status;
-    return status;
+    if (status != HF_OK)
+        return status;
+    cli->passes_on = true;
+    cli->wait_status = end.exited ? end.wait_status : report_no_exit(run, &end);
+    return HF_OK;
 }
 
 /* Becomes the command, under the lease of an outer run; returns only if that fails. */
