@@ -47,10 +47,10 @@ class Client(ClosingHandle):
     use it. close() releases every lease that is still held."""
 
     def __init__(self, url: str, options: Any, event: Optional[Callable[[Event], Any]]) -> None:
-        self.url = url
+        self.url, self._event = url, event
         pointer, keep = ctypes.c_void_p(), []
         if event is not None:
-            options.event = told = event_callback(event)
+            options.event = told = event_callback(self)
             keep.append(told)
         call("hf_client_open", text(url), ctypes.byref(options), ctypes.byref(pointer))
         core = Core(pointer, lib.hf_client_close, "client")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional,
 
 from . import _abi
 from ._errors import Error, InvalidError, Status, error_of
-from ._handle import ClosingHandle, Core
+from ._handle import ClosingHandle, Core, client_thread
 from ._library import (
     Path,
     call,
@@ -205,6 +205,10 @@ class _MergerCallback:
         self.struct = _abi.hf_merger.new(name=optional(merger.name), merge=self._merge)
 
     def _call(self, _argument: Any, job: Any, merged: Any, error: Any) -> int:
+        with client_thread():
+            return self._run(job, merged, error)
+
+    def _run(self, job: Any, merged: Any, error: Any) -> int:
         made = MergeJob(job)
         try:
             rows = self._merger.merge(made)
@@ -259,6 +263,7 @@ class Worker(ClosingHandle):
     def __init__(
         self, compact: Compact, options: Any, guard: Guard, merger: Optional[_MergerCallback]
     ) -> None:
+        self._compact = compact  # which closes the worker when it is no longer referenced
         self._guard, self._merger = guard, merger
         pointer = ctypes.c_void_p()
         with compact._core as owner:
@@ -307,6 +312,7 @@ class Reader(ClosingHandle):
     Compact.reader."""
 
     def __init__(self, compact: Compact, ttl: float) -> None:
+        self._compact = compact  # which closes the reader when it is no longer referenced
         options, pointer = (
             _abi.hf_compact_reader_options.new(ttl_ms=milliseconds(ttl)),
             ctypes.c_void_p(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import builtins
 import enum
-from typing import TYPE_CHECKING, Dict, Optional, Type
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Type
 
 from . import _abi
 
@@ -55,6 +55,11 @@ class Error(Exception):
         self.message = message
         self.call = call
         self.info = info
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        # By default, an exception is unpickled from its args, which are only the message.
+        made_of = (int(self.status), self.message, self.call, self.info)
+        return type(self), made_of, self.__dict__
 
     def __str__(self) -> str:
         return self.message or (

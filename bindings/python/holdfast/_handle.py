@@ -6,16 +6,20 @@ not use the handles of its parent. A Core keeps both rules:
 
 - Every call enters the core of its handle and leaves it afterwards. close() lets nobody enter any
   more, interrupts calls that wait, waits until all have left, and only then frees the handle.
-- close() of a handle in one of its own callbacks cannot wait: the last call to leave frees it.
-- A thread of the client that runs a callback must not free anything; another thread does it.
+- close() of a handle in one of its own callbacks cannot wait: the last call to leave frees it. Any
+  other close() returns when the handle has been freed, also if another thread frees it.
+- A callback may run in a thread of the client, so it must not free anything; another thread does.
 - Closing a handle first closes those that were made from it.
 - In a forked child, entering raises, and freeing does nothing: the lease is the parent's.
-- A handle that is no longer referenced is closed, and so is every handle when Python exits.
+- A handle that is no longer referenced is closed, and so is every handle when Python exits. A
+  child of multiprocessing ends in a way of its own, by which its clients are closed.
+- A handle that was closed in such a way, or with its parent, knows it: `closed_elsewhere`.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from types import TracebackType
@@ -38,8 +42,12 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
+def in_callback() -> bool:
+    return getattr(_local, "depth", 0) > 0
+
+
 class client_thread:
-    """Marks a callback that a thread of the client runs."""
+    """Marks a callback, which a thread of the client may run."""
 
     def __enter__(self) -> None:
         _local.depth = getattr(_local, "depth", 0) + 1
@@ -67,6 +75,8 @@ class Core:
         self._children: Set[Core] = set()
         self._generation = _generation
         self._closed = self._freed = False
+        self._freed_by: Optional[int] = None  # the thread that frees it, or did
+        self.closed_elsewhere = False  # closed, but not by a close() of its own object
         if parent is not None:
             try:
                 parent._add(self)
@@ -98,7 +108,7 @@ class Core:
             self._users.remove(threading.get_ident())
             self._changed.notify_all()
             last = self._closed and not self._users
-        if last:
+        if last and not in_callback():  # there, close() waits in another thread
             self._free_once()
 
     @property
@@ -109,19 +119,22 @@ class Core:
         """Interrupts a call that waits in another thread."""
         if self._interrupt is not None:
             with self._changed:
-                if not self._freed and self._generation == _generation:
+                if self._freed_by is None and self._generation == _generation:
                     self._interrupt(self.pointer)
 
-    def close(self) -> None:
+    def close(self, elsewhere: bool = False) -> None:
         if self._generation != _generation:
             return
         with self._changed:
+            if not self._closed:
+                self.closed_elsewhere = elsewhere
             self._closed = True
             children = list(self._children)
         for child in children:
-            child.close()
-        if getattr(_local, "depth", 0) > 0:
-            threading.Thread(target=self._free_unused, name="holdfast-close", daemon=True).start()
+            child.close(elsewhere=True)
+        if in_callback():
+            # Not a daemon: Python would end before the threads of the library that run callbacks.
+            threading.Thread(target=self._free_unused, name="holdfast-close", daemon=False).start()
         elif threading.get_ident() not in self._users:
             self._free_unused()
 
@@ -131,14 +144,22 @@ class Core:
                 self.interrupt()
                 self._changed.wait(INTERRUPT_SECONDS)
         self._free_once()
+        with self._changed:  # a signal handler may close what its own thread is just freeing
+            while not self._freed and self._freed_by != threading.get_ident():
+                self._changed.wait()
 
     def _free_once(self) -> None:
         with self._changed:
-            if self._freed:
+            if self._freed_by is not None:
                 return
-            self._freed = True
-        if self.pointer is not None:
-            self._free(self.pointer)
+            self._freed_by = threading.get_ident()
+        try:
+            if self.pointer is not None:
+                self._free(self.pointer)
+        finally:
+            with self._changed:
+                self._freed = True
+                self._changed.notify_all()
         if self.parent is not None:
             with self.parent._changed:
                 self.parent._children.discard(self)
@@ -152,6 +173,15 @@ class Core:
         return result[0] if result else None
 
 
+def _close_in_child(handle: Handle, core: Core) -> None:
+    """Closes a client when this process ends, if that is a child of multiprocessing."""
+    from multiprocessing import parent_process
+    from multiprocessing.util import Finalize
+
+    if parent_process() is not None:
+        Finalize(handle, core.close, kwargs={"elsewhere": True}, exitpriority=10)
+
+
 class Handle:
     """A Python object for a handle. It can be closed, and is a context manager that closes."""
 
@@ -159,7 +189,9 @@ class Handle:
 
     def _own(self, core: Core) -> None:
         self._core = core
-        self._finalizer = weakref.finalize(self, core.close)
+        self._finalizer = weakref.finalize(self, core.close, elsewhere=True)
+        if core.parent is None and "multiprocessing.util" in sys.modules:
+            _close_in_child(self, core)
 
     @property
     def closed(self) -> bool:
@@ -168,7 +200,8 @@ class Handle:
 
     def close(self) -> None:
         """Closes the object, and everything that was made from it. Does nothing if it is closed."""
-        self._finalizer()
+        if self._finalizer.detach() is not None:
+            self._core.close()
 
     def __repr__(self) -> str:
         return f"<holdfast.{type(self).__name__}{' (closed)' if self.closed else ''}>"

@@ -156,7 +156,7 @@ class Cursor(ClosingHandle):
     may use it. It closes itself at the end."""
 
     def __init__(self, index: Index, query: _Query) -> None:
-        self._index = index
+        self._index, self._ended = index, False
         pointer = ctypes.c_void_p()
         with index._core as owner:
             call("hf_index_cursor_open", owner, ctypes.byref(query.struct), ctypes.byref(pointer))
@@ -168,7 +168,7 @@ class Cursor(ClosingHandle):
     def __next__(self) -> Record:
         """Raises the reason if a shard cannot be read; the next call continues with the next
         shard."""
-        if self.closed:
+        if self._ended:
             raise StopIteration
         record = ctypes.c_void_p()
         with self._core as pointer:
@@ -177,6 +177,7 @@ class Cursor(ClosingHandle):
                 return self._index._record(record)
         if status != _abi.HF_NOT_FOUND:
             raise error_of(status, why, "hf_index_cursor_next")
+        self._ended = True
         self.close()
         raise StopIteration
 

@@ -7,11 +7,22 @@ import ctypes
 import threading
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+)
 
 from . import _abi
-from ._errors import Error, InvalidError, Status, UnsureError, error_of
-from ._handle import Core, Handle
+from ._errors import ClosedError, Error, InvalidError, Status, UnsureError, error_of
+from ._handle import Core, Handle, client_thread
 from ._library import (
     Buffer,
     blob,
@@ -26,7 +37,7 @@ from ._library import (
     text,
     texts,
 )
-from ._lock import Leased, Wait
+from ._lock import Leased, Wait, free_leases
 from ._wait import in_thread, wait_for, wait_for_async
 
 if TYPE_CHECKING:
@@ -163,7 +174,9 @@ class Key(Leased):
         self._pointer = ctypes.c_void_p()
         with client._core as owner:
             call(make, owner, text(name), ctypes.byref(options), ctypes.byref(self._pointer))
-        core = Core(self._pointer, lib.hf_key_free, "key", client._core, interrupt_key)
+        gone = self.gone
+        free = free_leases(lib.hf_key_free, lambda key: [(lib.hf_key_lock(key), gone)])
+        core = Core(self._pointer, free, "key", client._core, interrupt_key)
         core.keep.append(told)
         self._own(core)
 
@@ -235,6 +248,7 @@ class TxnKey(Key):
         self.client, self.txn = txn.client, txn
         self._core, self._pointer = txn._core, pointer
         self.gone = gone.event_of(self._lock())
+        txn._leases.append((self._lock(), self.gone))
 
     def _refuse(self) -> InvalidError:
         return InvalidError(Status.INVALID, "the key belongs to a transaction", "")
@@ -262,8 +276,9 @@ class _Gone:
         return self._events.setdefault(lock, threading.Event())
 
     def told(self, _argument: Any, lock: Any, event: int) -> None:
-        if event == _abi.HF_LOCK_GONE:
-            self.event_of(lock).set()
+        with client_thread():
+            if event == _abi.HF_LOCK_GONE:
+                self.event_of(lock).set()
 
 
 class Txn(Handle):
@@ -279,7 +294,10 @@ class Txn(Handle):
         options, pointer = _abi.hf_txn_options.new(id=optional(id)), ctypes.c_void_p()
         with client._core as owner:
             call("hf_txn_begin", owner, ctypes.byref(options), ctypes.byref(pointer))
-        self._own(Core(pointer, lib.hf_txn_free, "transaction", client._core, lib.hf_txn_interrupt))
+        self._leases: List[Tuple[Any, threading.Event]] = []
+        leases = self._leases
+        free = free_leases(lib.hf_txn_free, lambda txn: leases)
+        self._own(Core(pointer, free, "transaction", client._core, lib.hf_txn_interrupt))
 
     @property
     def id(self) -> str:
@@ -373,7 +391,11 @@ class Txn(Handle):
         trace: Optional[TracebackType],
     ) -> None:
         if self.closed:
-            return
+            if error is None and self.decision is None and self._core.closed_elsewhere:
+                raise ClosedError(
+                    Status.INVALID, "the transaction was closed before its commit", ""
+                )
+            return  # closed by the body
         if self.decision is None and error is None:
             try:
                 self.commit()

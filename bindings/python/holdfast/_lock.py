@@ -8,10 +8,21 @@ import threading
 import weakref
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Type, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Iterable,
+    List,
+    Optional,
+    Tuple,
+    Type,
+    TypeVar,
+    Union,
+)
 
 from . import _abi
-from ._errors import Error, NotFoundError
+from ._errors import Error, LostError, NotFoundError, Status
 from ._handle import Core, Handle, client_thread
 from ._library import (
     Buffer,
@@ -59,27 +70,47 @@ class Blocker:
     scopes_blocked: int
 
 
+def free_leases(
+    free: Callable[[Any], None], leases: Callable[[Any], Iterable[Tuple[Any, threading.Event]]]
+) -> Callable[[Any], None]:
+    """Frees a handle. A lease that it still holds ends by that, not by a release, so its event is
+    set first. `leases` gives each struct hf_lock of the handle, and its event."""
+
+    def freed(pointer: Any) -> None:
+        for lock, gone in leases(pointer):
+            if lib.hf_lock_check(lock, None) != _abi.HF_NOT_FOUND:
+                gone.set()
+        free(pointer)
+
+    return freed
+
+
 class Leased(Handle):
     """What a lock and a key have in common: a lease that is acquired, checked and released.
 
-    `gone` is a threading.Event that is set when the lease ends before it is released.
+    `gone` is a threading.Event that is set when the lease ends before it is released, also if that
+    is because the object or its client was closed.
     """
 
     _wait: Optional[float]
     _adopted = False
 
     def _prepare(self, notify: Optional[Callable[[Any, str], None]]) -> Any:
-        """The callback for the events of the lease. It must not keep the object alive."""
-        self.gone = threading.Event()
+        """The callback for the events of the lease. The library keeps it, so it must not keep the
+        object alive, nor `notify`, which may refer to the object."""
+        self.gone, self._notify = threading.Event(), notify
         gone, this = self.gone, weakref.ref(self)
 
+        def tell(event: int) -> None:
+            handle = this()
+            if handle is not None and handle._notify is not None:
+                handle._notify(handle, EVENTS[event])
+
         def told(_argument: Any, _lock: Any, event: int) -> None:
-            with client_thread():
+            with client_thread():  # also when `tell` drops what may be the last reference
                 if event == _abi.HF_LOCK_GONE:
                     gone.set()
-                handle = this()
-                if notify is not None and handle is not None:
-                    notify(handle, EVENTS[event])
+                tell(event)
 
         return _abi.hf_lock_options_notify(told)
 
@@ -107,8 +138,9 @@ class Leased(Handle):
             pass  # an interrupted acquire: the lease expires on its own
 
     def _acquire_now(self, wait_ms: int) -> None:
-        if self.remaining == 0:
-            self.gone.clear()
+        with self._core:
+            if lib.hf_lock_check(self._lock(), None) == _abi.HF_NOT_FOUND:
+                self.gone.clear()  # a lease that has ended stays gone until it is released
         self._acquire(wait_ms)
 
     def acquire(self, wait: Wait = DEFAULT) -> None:
@@ -118,10 +150,7 @@ class Leased(Handle):
         Acquisitions are counted: release as many times.
         """
         wait_ms = self._wait_ms(wait)
-        if wait_ms == 0:
-            self._acquire_now(0)
-        else:
-            wait_for(lambda: self._acquire_now(wait_ms), self._core.interrupt, self._undo)
+        wait_for(lambda: self._acquire_now(wait_ms), self._core.interrupt, self._undo)
 
     async def acquire_async(self, wait: Wait = DEFAULT) -> None:
         """Like acquire, for asyncio. If the task is cancelled, the wait ends."""
@@ -187,6 +216,10 @@ class Leased(Handle):
 
     def _exit(self, error: Optional[BaseException]) -> None:
         if self.closed:
+            if error is None and self._core.closed_elsewhere:
+                raise LostError(
+                    Status.LOST, "closed with its client before the end of the work", ""
+                )
             return  # closed or detached by the body
         try:
             self._leave(error is not None)
@@ -249,7 +282,9 @@ class Lock(Leased):
         pointer = ctypes.c_void_p()
         with client._core as owner:
             call(make, owner, *what, ctypes.byref(options), ctypes.byref(pointer))
-        core = Core(pointer, lib.hf_lock_free, "lock", client._core, lib.hf_lock_interrupt)
+        gone = self.gone
+        free = free_leases(lib.hf_lock_free, lambda lock: [(lock, gone)])
+        core = Core(pointer, free, "lock", client._core, lib.hf_lock_interrupt)
         core.keep.append(told)
         self._own(core)
 

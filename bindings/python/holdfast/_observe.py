@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from . import _abi
-from ._errors import Error
+from ._errors import ClosedError, Error, Status
 from ._handle import Core, client_thread
 from ._library import call, lib, members_of, string
 from ._wait import wait_for
+
+if TYPE_CHECKING:
+    from ._client import Client
 
 EVENT_KINDS: Tuple[str, ...] = tuple(
     string(lib.hf_event_name(kind)) for kind in range(_abi.HF_EVENT_COUNT)
@@ -130,13 +134,19 @@ def event_of(struct: Any) -> Event:
     return Event(**values)
 
 
-def event_callback(event: Callable[[Event], Any]) -> Any:
-    """The callback of a client. An exception in it goes to sys.unraisablehook: no call waits for
-    it."""
+def event_callback(client: Client) -> Any:
+    """The callback of a client for its `_event`. It must not keep the client alive. An exception in
+    it goes to sys.unraisablehook: no call waits for it."""
+    this = weakref.ref(client)
+
+    def tell(struct: Any) -> None:
+        told_client = this()
+        if told_client is not None and told_client._event is not None:
+            told_client._event(event_of(struct))
 
     def told(_argument: Any, struct: Any) -> None:
-        with client_thread():
-            event(event_of(struct.contents))
+        with client_thread():  # also when `tell` drops what may be the last reference
+            tell(struct.contents)
 
     return _abi.hf_client_options_event(told)
 
@@ -165,7 +175,8 @@ class Guard:
     else to go on; guard.tell is for one without a result. guard.call() makes the call. An
     exception in a callback ends the call, and is raised by it. In the main thread, Ctrl-C ends the
     call as well: the call, and its callbacks with it, run in another thread, because a signal that
-    arrives in the middle of a callback would be lost.
+    arrives in the middle of a callback would be lost. So does closing the handle, which waits for
+    the call: it raises ClosedError, because a listing that merely ended would look complete.
     """
 
     def __init__(self, core: Optional[Core] = None) -> None:
@@ -179,27 +190,29 @@ class Guard:
 
     def each(self, kind: Any, function: Callable[..., Any]) -> Any:
         def called(_argument: Any, *arguments: Any) -> bool:
-            if self._stopped:
-                return False
-            try:
-                return function(*arguments) is not False
-            except BaseException as error:
-                self.error = error
-                self.stop()
-                return False
+            return self._run(function, arguments) is not False
 
         return self._kept(kind(called))
 
     def tell(self, kind: Any, function: Callable[..., Any]) -> Any:
         def called(_argument: Any, *arguments: Any) -> None:
-            if not self._stopped:
-                try:
-                    function(*arguments)
-                except BaseException as error:
-                    self.error = error
-                    self.stop()
+            self._run(function, arguments)
 
         return self._kept(kind(called))
+
+    def _run(self, function: Callable[..., Any], arguments: Tuple[Any, ...]) -> Any:
+        """Runs a callback. False: the call must end."""
+        if self._stopped:
+            return False
+        with client_thread():
+            try:
+                if self._core is not None and self._core.closed:
+                    raise ClosedError(Status.INVALID, f"the {self._core.what} was closed", "")
+                return function(*arguments)
+            except BaseException as error:
+                self.error = error
+                self.stop()
+                return False
 
     def _kept(self, callback: Any) -> Any:
         self._keep.append(callback)

@@ -3,11 +3,13 @@
 
 Python runs signal handlers in the main thread, between two of its own instructions: never while
 the main thread is inside of the library. So a call that may wait long runs in a thread of its own,
-and the main thread waits for that thread in Python. In any other thread, the call is made
-directly.
+and the main thread waits for that thread in Python. So does an acquire that does not wait: a signal
+that arrives during its request would be raised after it, and hide that the lock is held. In any
+other thread, the call is made directly.
 
 If the wait is given up, the library is asked to interrupt the call until the call has returned.
-Only then is the exception raised, so nothing goes on behind the caller's back.
+Only then is the exception raised, so nothing goes on behind the caller's back. Another Ctrl-C does
+not change that.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
+SIGNALS_MAX = 16  # so many more end even the wait for a call to return; it is still taken back
 
 
 class _Call(Generic[T]):
@@ -66,12 +69,35 @@ def wait_for(call: Callable[[], T], interrupt: Callable[[], None], undo: Callabl
         running.start()
         done.wait()
     except BaseException:
+        _give_up(running, done, interrupt, undo)
+        raise
+    return running.result()
+
+
+def _give_up(
+    running: _Call[T],
+    done: threading.Event,
+    interrupt: Callable[[], None],
+    undo: Callable[[T], None],
+) -> None:
+    """Ends a call and takes it back, in a thread, where no signal can come in between."""
+
+    def end() -> None:
         while running.started() and not done.wait(INTERRUPT_SECONDS):
             interrupt()
         if running.succeeded():
             undo(running.result())
-        raise
-    return running.result()
+
+    ended = threading.Event()
+    ending = _Call(end, ended.set)
+    for _signal in range(SIGNALS_MAX):
+        try:
+            if not ending.started():
+                ending.start()
+            ended.wait()
+            return
+        except BaseException:
+            pass  # the exception that ended the wait is raised
 
 
 async def wait_for_async(

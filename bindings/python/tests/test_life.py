@@ -2,8 +2,11 @@
 """The lifetimes of objects: threads, Ctrl-C, closing, garbage, forks, and the end of Python."""
 
 import asyncio
+import copy
 import gc
+import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -25,13 +28,14 @@ def waiting(client, count=1):
         time.sleep(0.005)
 
 
-def python(code, *arguments):
+def python(code, *arguments, **options):
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=SOON,
+        **options,
     )
 
 
@@ -64,6 +68,7 @@ def test_a_closed_object_raises_whatever_is_called(local, name, tmp_path):
         lambda: index.get("x"),
         lambda: index.fields,
         lambda: index.put(k="1"),
+        lambda: next(cursor),
         lambda: compact.chunks(),
         lambda: compact.run(),
         lambda: reader.chunks(),
@@ -78,7 +83,7 @@ def test_a_closed_object_raises_whatever_is_called(local, name, tmp_path):
         with pytest.raises(holdfast.ClosedError, match="closed"):
             call()
             print(number)
-    assert next(cursor, None) is None and "(closed)" in repr(local)
+    assert "(closed)" in repr(local)
 
 
 def test_closing_a_client_ends_the_waits_of_other_threads(local, name):
@@ -102,12 +107,108 @@ def test_closing_a_client_ends_the_waits_of_other_threads(local, name):
     assert [type(error) for error in ended] == [holdfast.CancelledError] * 3
 
 
+def test_a_lock_that_is_closed_with_its_client_is_told_as_lost(local, name):
+    client = holdfast.open(LOCAL[0], ns=name)
+    with pytest.raises(holdfast.LostError, match="closed"):
+        with client.lock("deploy") as lock:
+            closer = threading.Thread(target=client.close)
+            closer.start()
+            assert lock.gone.wait(SOON)
+            closer.join()
+    local.lock("deploy", wait=0).acquire()
+    client = holdfast.open(LOCAL[0], ns=name)
+    with pytest.raises(KeyError):
+        with client.key("a") as key:
+            client.close()
+            raise KeyError("work")
+    assert key.gone.is_set()
+
+
+def test_a_transaction_that_is_closed_with_its_client_is_told(local, name):
+    client = holdfast.open(LOCAL[0], ns=name)
+    with pytest.raises(holdfast.ClosedError, match="before its commit"):
+        with client.txn() as txn:
+            (key,) = txn.acquire("a")
+            key.update(b"lost")
+            client.close()
+    assert key.gone.is_set()
+    with pytest.raises(holdfast.NotFoundError):
+        local.get("a")
+
+
+def test_closing_what_was_released_or_detached_is_not_a_loss(name):
+    client = holdfast.open(LOCAL[0], ns=name)
+    lock, passed, key = client.lock("a"), client.lock("b"), client.key("c")
+    with lock, key:
+        pass
+    passed.acquire()
+    passed.detach()
+    with client.txn() as txn:
+        (txn_key,) = txn.acquire("d")
+        txn.commit()
+        client.close()
+    assert not any(one.gone.is_set() for one in (lock, passed, key, txn_key))
+
+
+def test_closing_a_client_ends_a_compile_that_watches(name):
+    client, ended, running = holdfast.open(LOCAL[0], ns=name), [], threading.Event()
+    index = client.create_index(name, ["k", "t"], key="k", time="t", digits=1)
+
+    def watch():
+        try:
+            index.compile(watch=True, poll=0.1, go_on=running.set)
+        except holdfast.Error as error:
+            ended.append(type(error))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    assert running.wait(SOON)
+    closer = threading.Thread(target=client.close, daemon=True)
+    closer.start()
+    closer.join(SOON)
+    thread.join(SOON)
+    assert ended == [holdfast.ClosedError] and not closer.is_alive()
+
+
 def test_a_lock_that_is_no_longer_referenced_is_released(local):
     lock = local.lock("deploy")
     lock.acquire()
     del lock
     gc.collect()
     local.lock("deploy", wait=SOON).acquire()
+
+
+def test_a_lock_and_a_client_whose_callbacks_refer_to_them_are_closed(local, name):
+    class Job:
+        def __init__(self):
+            self.client = holdfast.open(LOCAL[0], ns=name, event=self.event)
+            self.lock = self.client.lock("deploy", notify=self.notify)
+            self.lock.acquire()
+
+        def event(self, event):
+            pass
+
+        def notify(self, lock, event):
+            pass
+
+    job = Job()
+    cores = [job.client._core, job.lock._core]
+    del job
+    end = time.monotonic() + SOON
+    while not all(core.closed for core in cores) and time.monotonic() < end:
+        gc.collect()  # again, if a callback that runs still refers to them
+        time.sleep(0.005)
+    assert all(core.closed for core in cores)
+    local.lock("deploy", wait=SOON).acquire()
+
+
+def test_a_worker_and_a_reader_keep_their_partition_open(local, name):
+    local.compact(name).create(key="1")
+    worker, reader = local.compact(name).worker(), local.compact(name).reader()
+    gc.collect()
+    assert not worker.closed and reader.chunks() == []
+    worker.stop()
+    worker.wait(SOON)
 
 
 def test_a_callback_may_close_what_it_is_about(local, name):
@@ -138,6 +239,67 @@ def test_a_callback_may_close_what_it_is_about(local, name):
     while not (found and client.closed) and time.monotonic() < end:
         time.sleep(0.005)
     assert client.closed
+
+
+CLOSER = '''
+import holdfast, sys, threading
+url, ns, what, where = sys.argv[1:]
+with open(ns + ".csv", "w") as file:
+    file.write("id,at\\n1,1770372000\\n")
+client, ready, closed = holdfast.open(url, ns=ns), threading.Event(), threading.Event()
+compact = client.compact(ns)
+compact.create(format="exec", command="lines {inputs} {output}")
+for id in "ab":
+    compact.ingest(ns + ".csv", id=id)
+
+def close(argument):
+    ready.wait()
+    {"worker": worker, "partition": compact, "client": client}[what].close()
+    closed.set()
+
+merger = close if where == "merger" else lambda job: None
+worker = compact.worker(force=True, merger=merger, event=close if where == "event" else None)
+ready.set()
+assert closed.wait(20) and worker.closed
+'''
+
+
+@pytest.mark.parametrize("what", ["worker", "partition", "client"])
+@pytest.mark.parametrize("where", ["event", "merger"])
+def test_a_callback_of_a_worker_may_close_it(local, name, tmp_path, what, where):
+    done = python(CLOSER, LOCAL[0], name, what, where, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_callback_of_a_call_may_close_its_client(name):
+    client = holdfast.open(LOCAL[0], ns=name)
+    index = client.create_index(name, ["k", "t"], key="k", time="t", digits=1)
+    index.put(k="1")
+    with pytest.raises(holdfast.ClosedError):
+        index.compile(watch=True, go_on=client.close)
+    assert index.closed
+
+
+def test_a_notify_that_leaves_last_does_not_free_the_lock(local):
+    entered, done = threading.Event(), []
+
+    def notify(lock, event):
+        with lock._core:  # as a call of the lock in another thread's close()
+            entered.set()
+            while not lock.closed:
+                time.sleep(0.001)
+        done.append(event)
+
+    lock = local.lock("deploy", notify=notify)
+    lock.acquire()
+    local.break_lease(lock.text(), "ada", "a test")
+    with pytest.raises(holdfast.LostError):
+        lock.renew()
+    assert entered.wait(SOON)
+    closer = threading.Thread(target=lock.close, daemon=True)
+    closer.start()
+    closer.join(SOON)
+    assert done == ["gone"] and not closer.is_alive()
 
 
 def test_an_exception_in_an_event_callback_is_reported(name, monkeypatch):
@@ -206,6 +368,39 @@ def test_ctrl_c_ends_a_wait_and_leaves_the_queue(local, name):
             gc.collect()
             while local.locks(waiting=True)[1:]:
                 time.sleep(0.005)
+
+
+def interrupting(monkeypatch, name, signals):
+    """Lets so many Ctrl-C come while a call of the library has its result but not returned."""
+    real = getattr(holdfast._library.lib, name)
+
+    def slow(*arguments):
+        status = real(*arguments)
+        for _ in range(signals):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        return status
+
+    monkeypatch.setattr(holdfast._library.lib, name, slow)
+
+
+@pytest.mark.parametrize("wait", [0, SOON])
+@pytest.mark.parametrize("signals", [1, 3])
+def test_ctrl_c_during_the_grant_leaves_nothing_held(local, monkeypatch, wait, signals):
+    lock = local.lock("deploy")
+    interrupting(monkeypatch, "hf_lock_acquire", signals)
+    with pytest.raises(KeyboardInterrupt):
+        lock.acquire(wait)
+    assert not lock.held
+
+
+def test_ctrl_c_during_a_nested_acquire_leaves_the_outer_one(local, monkeypatch):
+    with local.lock("deploy") as lock:
+        interrupting(monkeypatch, "hf_lock_acquire", 1)
+        with pytest.raises(KeyboardInterrupt):
+            lock.acquire(0)
+        assert lock.held
+    assert not lock.held
 
 
 def test_ctrl_c_ends_a_compile_that_watches(local, name):
@@ -321,6 +516,40 @@ def test_a_forked_child_can_neither_use_nor_release_what_is_its_parents(local, n
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         lock.check()
         assert lock.held
+
+
+def test_an_exception_is_pickled_with_all_it_says(local):
+    local.change("a", b"")
+    with pytest.raises(holdfast.ConflictError) as caught:
+        local.change("a", b"", version=7)
+    kinds = [kind for kind in vars(holdfast).values() if isinstance(kind, type)]
+    kinds = [kind for kind in kinds if issubclass(kind, holdfast.Error)]
+    errors = [kind(holdfast.Status.INVALID, "why", "hf_call") for kind in kinds]
+    for error in [caught.value, holdfast.fault(3, "bad rows"), *errors]:
+        for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+            assert type(same) is type(error) and str(same) == str(error)
+            assert vars(same) == vars(error)
+
+
+def hold(url, ns, pipe):
+    """In a child: acquires a lock, and leaves it to the end of the process."""
+    client = holdfast.open(url, ns=ns)
+    lock = client.lock("deploy", wait=0)
+    lock.acquire()
+    pipe.send(lock.token)
+    hold.kept = lock
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_leases_are_given_back_when_a_child_of_multiprocessing_ends(local, name, method):
+    context = multiprocessing.get_context(method)
+    here, there = context.Pipe()
+    child = context.Process(target=hold, args=(LOCAL[0], name, there))
+    child.start()
+    assert here.poll(SOON) and here.recv() > 0
+    child.join(SOON)
+    assert child.exitcode == 0
+    local.lock("deploy", wait=0).acquire()
 
 
 def test_leases_are_given_back_when_python_exits(local, name):

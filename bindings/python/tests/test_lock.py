@@ -106,6 +106,22 @@ def test_a_broken_lease_is_noticed_by_check_callback_and_event(client, other):
         assert not lock.gone.is_set()
 
 
+def test_a_lost_lease_stays_gone_until_it_is_released(client, other):
+    lock = client.lock("deploy")
+    lock.acquire()
+    other.break_lease(lock.text(), "ada", "a test")
+    with pytest.raises(holdfast.LostError):
+        lock.renew()
+    assert lock.gone.wait(SOON)
+    with pytest.raises(holdfast.LostError):
+        lock.acquire(wait=0)
+    assert lock.gone.is_set()
+    with pytest.raises(holdfast.LostError):
+        lock.release()
+    with lock:
+        assert not lock.gone.is_set()
+
+
 def test_a_release_after_the_loss_raises_unless_the_body_did(client, other):
     with pytest.raises(holdfast.LostError) as caught:
         with client.lock("deploy") as lock:
