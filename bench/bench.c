@@ -18,7 +18,7 @@ void bench_die(const char *format, ...)
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);
-    exit(1);
+    exit(2);
 }
 
 /* ---- Processes ------------------------------------------------------------------------ */

@@ -74,7 +74,7 @@ void *bench_share_memory(size_t size);
 /* Initialises a barrier in such memory, for this many processes or threads. */
 void bench_barrier(pthread_barrier_t *barrier, unsigned count);
 
-/* Prints why and exits: a benchmark that cannot measure has no result. */
+/* Prints why and exits with 2: a benchmark that cannot measure has no result. */
 _Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

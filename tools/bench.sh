@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # bench.sh BUILD [A] : prints a line about the machine, and runs every benchmark of a build folder.
-# A benchmark prints its figures, its reference figures and the ratio, and fails if a ratio misses
-# its target.
+# A benchmark prints its figures, its reference figures and the ratio, and whether each ratio meets its
+# bar. At the end, tools/bars.py lists the bars that were missed, and fails unless bench/gaps.txt knows them.
 #
 # First tools/ab.py compares the build with A, a revision or another build folder. Without A it
 # compares the build with itself: if that shows a difference, the machine is not idle, and the
 # following figures cannot be trusted.
 #
-# At the end, tools/charts.py draws the figures as pictures, in docs/charts.
+# Then tools/charts.py draws the figures as pictures, in docs/charts.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -33,8 +33,8 @@ sh tools/machine
 failed=
 found=
 log=$(mktemp)
-missed=$(mktemp)
-trap 'rm -f "$log" "$missed"' EXIT
+died=$(mktemp)
+trap 'rm -f "$log" "$died"' EXIT
 echo "== ab: $build beside $([ "$a" = "$build" ] && echo itself || echo "$a")"
 python3 tools/ab.py "$a" "$build" || failed=" ab"
 for program in "$build"/bench/bench_* "$build"/bench/*_speed; do
@@ -42,14 +42,16 @@ for program in "$build"/bench/bench_* "$build"/bench/*_speed; do
 	found=yes
 	{
 		echo "== ${program##*/}"
-		"$program" || echo "${program##*/}" >>"$missed"
+		"$program" || [ $? -eq 1 ] || echo "${program##*/}" >>"$died" # 1: it missed a bar
 	} | tee -a "$log"
 done
-failed="$failed$(sed 's/^/ /' "$missed" | tr -d '\n')"
+failed="$failed$(sed 's/^/ /' "$died" | tr -d '\n')"
 echo "== export beside holdfast merge, while workers compact"
 HOLDFAST_PROGRAM=$build/src/cli/holdfast python3 tests/export_chaos_test.py \
 	--chunks 100 --rows 5000000 --rounds 5 --bars || failed="$failed export"
 python3 tools/charts.py docs/charts <"$log"
+echo "== bars"
+python3 tools/bars.py bench/gaps.txt <"$log" || failed="$failed bars"
 if [ -z "$found" ]; then
 	echo "bench: no benchmark found in '$build'; build it first" >&2
 	exit 1
