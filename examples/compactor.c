@@ -20,10 +20,14 @@ static enum hf_status merge(void *argument, const struct hf_merger_job *job,
         FILE *source = fopen(job->sources[i].path, "r");
         for (int byte; source && (byte = getc(source)) != EOF;)
             putc(byte, output);
-        if (!source || fclose(source) != 0 || !hf_merger_goes_on(job, job->sources[i].size))
+        bool read = source && !ferror(source); /* an error looks like the end of the file */
+        if (source)
+            fclose(source);
+        if (!read || !hf_merger_goes_on(job, job->sources[i].size))
             return fclose(output), HF_CANCELLED; /* a later job retries the merge */
     }
-    return output && fclose(output) == 0 ? HF_OK : HF_UNAVAILABLE;
+    bool written = output && !ferror(output);
+    return output && fclose(output) == 0 && written ? HF_OK : HF_UNAVAILABLE;
 }
 
 int main(int argc, char **argv)

@@ -330,11 +330,15 @@ void crash_by_kill(const struct crash_store *kind, const struct crash_story *sto
         struct run run;
         prepare(&run, kind, story);
         run.kill_at = at;
+        struct store *idle = story->beside ? open_store(kind->url, run.folder) : NULL;
         struct tracer tracer = { .child = run_child, .stop = stop_to_kill, .argument = &run };
         bool ended = trace_run(&tracer);
         killed = run.stops >= at;
         if (ended == killed)
             fail_msg("the child failed by itself after %zu stops", run.stops);
+        if (story->beside)
+            store_close(open_store(kind->url, run.folder));
+        store_close(idle);
         struct judgement judgement = { .kind = kind,
                                        .story = story,
                                        .done = first_steps(run.done < 0 ? 0 : (size_t)run.done),

@@ -41,6 +41,9 @@ struct crash_story {
     struct crash_step before[CRASH_STEPS_MAX]; /* up to the first without a key */
     struct crash_step steps[CRASH_STEPS_MAX];
     bool batch; /* the steps are one batch: all puts or all deletes, each of another key */
+    /* Another process has the store open from before the steps until after a kill. When the child
+     * is dead, and while that process is idle, a third opens the store and closes it. */
+    bool beside;
 };
 
 /* The store under test. */

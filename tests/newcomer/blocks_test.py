@@ -54,6 +54,7 @@ NOT_RUN = {
     "docs/bench.md: build-bench/bench/bench_locks ceph-crowds": "a cluster of its own",
     "docs/bench.md: build-bench/bench/bench_processes": "make bench runs it",
     "docs/bench.md: build-bench/bench/bench_key speed": "make bench runs it",
+    "docs/bench.md: build-bench/bench/bench_index peers": "make bench runs it",
     "docs/bench.md: build-bench/bench/bench_serve": "make bench runs it",
     "docs/bench.md: make soak": "an hour; soak.py is a test of two minutes",
     "docs/packages.md: apt-get install": "package_test.py installs the packages, on a system of their own",
