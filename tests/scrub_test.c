@@ -200,6 +200,30 @@ static void without_its_note_a_scrub_goes_on_and_the_failure_is_told(void **stat
     assert_note_has(scene, "\"scrub_after\":\"b\"");
 }
 
+/* A scrub ends if the store denies many objects in a row, but the next one does not begin there. */
+static void denied_objects_in_a_row_do_not_stop_the_scrubs_after_this_one(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_store_scrub_options options = HF_STORE_SCRUB_OPTIONS;
+    struct hf_store_scrub_report report = HF_STORE_SCRUB_REPORT;
+    static const char *const keys[] = { "a", "b", "c", "d", "e", "f", "g" };
+    unsigned denied = 0, runs = 0;
+    put_objects(scene, keys, 7);
+    for (int i = 1; i < 6; i++)
+        script_rule(&scene->script, .name = keys[i], .on = ON_GET, .key = keys[i],
+                    .fate = REFUSE(HF_DENIED));
+    options.remember = true;
+    options.bytes_max = 1000;
+    do {
+        enum hf_status status = hf_store_scrub(scene->store, &options, &report, &scene->error);
+        assert_true(status == HF_OK || status == HF_DENIED);
+        denied += status == HF_DENIED;
+    } while (++runs < 10 && !report.complete);
+    assert_true(report.complete);
+    assert_in_range(denied, 1, 3);
+    assert_non_null(strstr(scene->read, "g "));
+}
+
 /* ---- Several processes --------------------------------------------------------------- */
 
 static void write_other_note(void *argument)
@@ -419,6 +443,7 @@ int main(void)
         CASE(without_its_note_a_scrub_goes_on_and_the_failure_is_told),
         CASE(a_slower_scrub_does_not_put_a_position_back),
         CASE(a_position_is_remembered_only_of_all_objects),
+        CASE(denied_objects_in_a_row_do_not_stop_the_scrubs_after_this_one),
         CASE(a_note_of_another_process_counts_after_one_that_was_not_written),
         CASE(every_slice_gets_further_even_if_a_catalog_is_larger_than_it),
         CASE(a_catalog_that_cannot_be_read_is_reported_before_its_chunks_are_passed),
