@@ -76,6 +76,30 @@ static void a_pause_that_is_cut_teaches_nothing(void **state)
     assert_int_equal(kit->doc->crowd.pause.us, 1000000);
 }
 
+static void updates_that_take(struct kit *kit, unsigned count, struct span takes)
+{
+    kit->takes = takes;
+    for (unsigned i = 0; i < count; i++) {
+        struct add add = add_of(&kit->env, 1);
+        add.op.deadline = mono_add(env_now(&kit->env), SPAN_S(60));
+        assert_int_equal(kit_update(kit, &add), HF_OK);
+    }
+}
+
+static void one_late_reply_does_not_lengthen_the_pauses(void **state)
+{
+    struct kit *kit = *state;
+    kit_warm_up(kit);
+    updates_that_take(kit, 40, SPAN_MS(2));
+    assert_in_range(doc_round_trip(kit->doc).us, 1900, 2000);
+    updates_that_take(kit, 1, SPAN_S(30));
+    assert_in_range(doc_round_trip(kit->doc).us, 4000, 4500);
+    updates_that_take(kit, 40, SPAN_MS(80)); /* a store that is slow from now on */
+    assert_in_range(doc_round_trip(kit->doc).us, 75000, 80000);
+    updates_that_take(kit, 1, SPAN_S(30));
+    assert_in_range(doc_round_trip(kit->doc).us, 100000, 120000);
+}
+
 /* ---- With threads -------------------------------------------------------------------- */
 
 /* Two tasks, on a store that does not answer. */
@@ -168,6 +192,8 @@ int main(void)
             a_pause_leaves_time_for_all),
         KIT("a pause that a renewal has cut short teaches nothing about pauses",
             a_pause_that_is_cut_teaches_nothing),
+        KIT("one late reply does not lengthen the pauses after it",
+            one_late_reply_does_not_lengthen_the_pauses),
         IT("a task returns at its deadline, however long its leader waits for the store",
            a_task_returns_at_its_deadline),
     };

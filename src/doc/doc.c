@@ -25,6 +25,11 @@
 /* The pauses before retries are multiples of the round trip, so it must not become 0. */
 #define ROUND_TRIP_MIN SPAN_US(100)
 
+/* A reply that was late once says little about the next one. So one that took longer than both of
+ * these counts as the larger of them. */
+#define ROUND_TRIP_TIMES 4
+#define ROUND_TRIP_USUAL SPAN_MS(20)
+
 enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view key,
                        const struct doc_type *type, void *context, struct doc **ret_doc,
                        struct hf_error *error)
@@ -162,7 +167,9 @@ const struct doc_attempt *doc_attempt_of(const struct doc_op *op, struct view no
 
 void doc_note_round_trip(struct doc *doc, struct mono_time sent)
 {
-    struct span took = mono_since(env_now(doc->store->env), sent);
+    struct span most =
+        span_larger(SPAN_US(ROUND_TRIP_TIMES * doc->round_trip.us), ROUND_TRIP_USUAL);
+    struct span took = span_smaller(mono_since(env_now(doc->store->env), sent), most);
     doc->round_trip.us = (7 * doc->round_trip.us + took.us) / 8;
     if (doc->round_trip.us < ROUND_TRIP_MIN.us)
         doc->round_trip = ROUND_TRIP_MIN;
