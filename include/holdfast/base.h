@@ -65,14 +65,14 @@ extern "C" {
 
 /* ---- Version ------------------------------------------------------------------------- */
 
-#define HF_VERSION_MAJOR 0
-#define HF_VERSION_MINOR 1
+#define HF_VERSION_MAJOR 1
+#define HF_VERSION_MINOR 0
 #define HF_VERSION_PATCH 0
 
-/* The version of these headers as a number that increases with each version: 0.1.0 is 100. */
+/* The version of these headers as a number that increases with each version: 1.0.0 is 10000. */
 #define HF_VERSION (HF_VERSION_MAJOR * 10000 + HF_VERSION_MINOR * 100 + HF_VERSION_PATCH)
 
-/* Returns the version of the library in use, such as "0.1.0". */
+/* Returns the version of the library in use, such as "1.0.0". */
 HF_API const char *hf_version(void);
 
 /* Returns the version of the library in use as a number. Compare it with HF_VERSION. */

@@ -60,7 +60,7 @@ from ._lock import Blocker, Lock
 from ._merge import MergeReport, merge
 from ._observe import Event, KeyStatus, LeaseInfo, RequestStats, Stats
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "AlreadyError",

@@ -153,5 +153,5 @@ def _grown(struct: Any) -> Any:
 
 
 def version() -> str:
-    """The version of libholdfast, such as "0.1.0"."""
+    """The version of libholdfast, such as "1.0.0"."""
     return string(lib.hf_version())
