@@ -91,7 +91,7 @@ SEEDS.update({
                        "hf_compact_close\nhf_compact_worker_wait 0 5\nhf_compact_worker_stop\nhf_client_close\nhf_compact_worker_wait\nhf_compact_worker_free 1",
     "compact_engine": OPEN + "hf_compact_open\nhf_compact_create 0 2\nhf_compact_ingest 0 3\nhf_compact_run 0 1\nhf_compact_run 0 4\n"
                       "hf_compact_worker_start 0 0 1\nhf_compact_worker_wait 0 5\nhf_compact_worker_free",
-    "compact_cared_for": COMPACT + "hf_compact_get_settings\nhf_compact_set 0 4\nhf_compact_pause 0 0 1\nhf_compact_run\nhf_compact_resume\n"
+    "compact_cared_for": COMPACT + "hf_compact_get_settings\nhf_compact_set 0 0 4\nhf_compact_pause 0 0 1\nhf_compact_run\nhf_compact_resume\n"
                          "hf_compact_chunks\nhf_compact_quarantine 0 0 1\nhf_compact_chunks 0 1\nhf_compact_unquarantine\nhf_compact_ingest_objects 0 1",
     "compact_long_limits": OPEN + "hf_compact_open 0 0 0 7\nhf_compact_open 1 0 1 7\nhf_merge 2 0 11\nhf_compact_fsck 0 0 3",
     "observe": LOCK + "hf_lock_new 1\nhf_lock_begin 1\nhf_lock_blocker 1\nhf_lock_blockers 1\nhf_locks_list 0 15 1\nhf_locks_show\nhf_locks_timeline\n"

@@ -44,7 +44,7 @@ static enum hf_status get_settings(struct desk *desk)
 static enum hf_status set(struct desk *desk)
 {
     struct hf_compact_settings settings = desk_settings();
-    return hf_compact_set(desk->compact, &settings, &desk->error);
+    return hf_compact_set(desk->compact, NULL, &settings, &desk->error);
 }
 
 static enum hf_status list(struct desk *desk)

@@ -44,33 +44,68 @@ static void settings_change_as_long_as_no_chunk_is_made_so(void **state)
     struct hf_compact_settings settings = desk_settings(), read = HF_COMPACT_SETTINGS;
     desk_open(&desk, &settings);
     settings.key = "2";
-    GOOD(&desk, hf_compact_set(desk.compact, &settings, &desk.error));
+    GOOD(&desk, hf_compact_set(desk.compact, NULL, &settings, &desk.error));
     settings = desk_settings();
-    GOOD(&desk, hf_compact_set(desk.compact, &settings, &desk.error));
+    GOOD(&desk, hf_compact_set(desk.compact, NULL, &settings, &desk.error));
     desk_fill(&desk, 1);
     settings.policy = HF_COMPACT_CASCADE;
     settings.coding = HF_MERGE_ZSTD;
-    GOOD(&desk, hf_compact_set(desk.compact, &settings, &desk.error));
+    GOOD(&desk, hf_compact_set(desk.compact, NULL, &settings, &desk.error));
     settings.key = "2";
-    assert_status(HF_CONFLICT, hf_compact_set(desk.compact, &settings, &desk.error),
+    assert_status(HF_CONFLICT, hf_compact_set(desk.compact, NULL, &settings, &desk.error),
                   &desk.error);
     assert_non_null(strstr(desk.error.why, "key"));
     settings = desk_settings();
     settings.tries_max = 0;
-    assert_status(HF_INVALID, hf_compact_set(desk.compact, &settings, &desk.error),
+    assert_status(HF_INVALID, hf_compact_set(desk.compact, NULL, &settings, &desk.error),
                   &desk.error);
     settings = desk_settings();
     settings.ttl_ms = -1;
-    assert_status(HF_INVALID, hf_compact_set(desk.compact, &settings, &desk.error),
+    assert_status(HF_INVALID, hf_compact_set(desk.compact, NULL, &settings, &desk.error),
                   &desk.error);
     settings.ttl_ms = 60000;
     settings.policy = (enum hf_compact_policy)9;
-    assert_status(HF_INVALID, hf_compact_set(desk.compact, &settings, &desk.error),
+    assert_status(HF_INVALID, hf_compact_set(desk.compact, NULL, &settings, &desk.error),
                   &desk.error);
     GOOD(&desk, hf_compact_get_settings(desk.compact, &read, &desk.error));
     assert_int_equal(read.policy, HF_COMPACT_CASCADE);
     assert_int_equal(read.coding, HF_MERGE_ZSTD);
     assert_string_equal(read.key, "1");
+    desk_close(&desk);
+}
+
+static void changes_of_two_clients_at_the_same_time_both_hold(void **state)
+{
+    (void)state;
+    struct desk desk;
+    struct hf_compact_settings settings = desk_settings(), read = HF_COMPACT_SETTINGS;
+    desk_open(&desk, &settings);
+    GOOD(&desk, hf_compact_get_settings(desk.compact, &read, &desk.error));
+    struct hf_compact_settings one = read, two = read;
+    one.retention_ms = 86400000;
+    one.time = "2";
+    one.coding = HF_MERGE_ZSTD;
+    two.grace_ms = 7;
+    two.policy = HF_COMPACT_CASCADE;
+    GOOD(&desk, hf_compact_set(desk.compact, &read, &one, &desk.error));
+    GOOD(&desk, hf_compact_set(desk.compact, &read, &two, &desk.error));
+    GOOD(&desk, hf_compact_get_settings(desk.compact, &read, &desk.error));
+    assert_int_equal(read.retention_ms, 86400000);
+    assert_string_equal(read.time, "2");
+    assert_int_equal(read.coding, HF_MERGE_ZSTD);
+    assert_int_equal(read.grace_ms, 7);
+    assert_int_equal(read.policy, HF_COMPACT_CASCADE);
+    /* Each is right by itself, but not together: the second is refused as a whole. */
+    one = two = read;
+    one.backlog_max = 30;
+    two.cascade_base = 40;
+    two.grace_ms = 8;
+    GOOD(&desk, hf_compact_set(desk.compact, &read, &one, &desk.error));
+    assert_status(HF_INVALID, hf_compact_set(desk.compact, &read, &two, &desk.error),
+                  &desk.error);
+    GOOD(&desk, hf_compact_get_settings(desk.compact, &read, &desk.error));
+    assert_int_equal(read.backlog_max, 30);
+    assert_int_equal(read.grace_ms, 7);
     desk_close(&desk);
 }
 
@@ -522,7 +557,7 @@ static void a_catalog_that_cannot_be_read_is_told_and_left_as_it_is(void **state
     assert_status(HF_CORRUPT, hf_compact_reader_open(compact, NULL, &reader, &desk.error),
                   &desk.error);
     assert_null(reader);
-    assert_status(HF_CORRUPT, hf_compact_set(compact, &settings, &desk.error), &desk.error);
+    assert_status(HF_CORRUPT, hf_compact_set(compact, NULL, &settings, &desk.error), &desk.error);
     GOOD(&desk, hf_compact_pause(compact, "look at it first", NULL, &desk.error));
     hf_compact_close(compact);
     desk_close(&desk);
@@ -648,6 +683,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_partition_is_made_once_and_its_settings_are_read_back),
         cmocka_unit_test(settings_change_as_long_as_no_chunk_is_made_so),
+        cmocka_unit_test(changes_of_two_clients_at_the_same_time_both_hold),
         cmocka_unit_test(
             a_partition_that_cannot_be_is_invalid_and_one_that_is_not_is_not_found),
         cmocka_unit_test(a_file_comes_in_once_and_one_that_cannot_is_left),

@@ -65,7 +65,7 @@ static bool start;
 CALL_OF(policy_parse, 1, LEFT_OUT(0, "levels"), LEFT_OUT(1, &policy))
 CALL_OF(create, 1, compact, LEFT_OUT(1, &settings))
 CALL_OF(get_settings, 1, compact, LEFT_OUT(1, &settings))
-CALL_OF(set, 1, compact, LEFT_OUT(1, &settings))
+CALL_OF(set, 1, compact, NULL, LEFT_OUT(1, &settings))
 CALL_OF(pause, 0, compact, NULL, NULL)
 CALL_OF(resume, 0, compact)
 CALL_OF(ingest, 2, compact, KEYS(1), NULL, NULL)

@@ -161,10 +161,13 @@ HF_API enum hf_status hf_compact_get_settings(struct hf_compact *compact,
                                               struct hf_compact_settings *ret_settings,
                                               struct hf_error *error);
 
-/* Replaces all settings: read them, change some, and write them back. Returns HF_CONFLICT if this
- * changes the format of existing chunks, and HF_INVALID in the same cases as hf_compact_create. */
+/* Changes the settings that differ between `before` and `after`: read them, and change a copy.
+ * Others, which another client may have changed since, stay as they are. Without `before`, replaces
+ * all settings. Returns HF_CONFLICT if this changes the format of existing chunks, and HF_INVALID
+ * in the same cases as hf_compact_create. */
 HF_API enum hf_status hf_compact_set(struct hf_compact *compact,
-                                     const struct hf_compact_settings *settings,
+                                     const struct hf_compact_settings *before,
+                                     const struct hf_compact_settings *after,
                                      struct hf_error *error);
 
 /* Stops workers from starting merges until the partition is resumed. Running merges finish. `why`

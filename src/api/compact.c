@@ -249,7 +249,7 @@ static enum hf_status settings_from_caller(const struct hf_compact_settings *giv
     SAME_NUMBERS(COPY)
 #undef COPY
     *ret_settings = settings;
-    return compact_settings_check(&settings, error);
+    return HF_OK;
 }
 
 /* Keeps one copy of each string for the lifetime of the handle; NULL for an empty string. */
@@ -368,7 +368,8 @@ static const char *find_fixed_setting(const struct compact_settings *a,
 /* Changes the settings of the partition and of its children after a split, which have their own
  * copies. */
 static enum hf_status change_all_settings(struct hf_compact *compact,
-                                          const struct compact_settings *settings,
+                                          const struct compact_settings *before,
+                                          const struct compact_settings *after,
                                           struct hf_error *error)
 {
     struct catalog_list names;
@@ -377,7 +378,7 @@ static enum hf_status change_all_settings(struct hf_compact *compact,
         struct catalog_ref *ref;
         if (status != HF_OK)
             break;
-        struct catalog_op op = { .kind = CATALOG_SET, .settings = settings };
+        struct catalog_op op = { .kind = CATALOG_SET, .settings = after, .before = before };
         status = catalog_tree_ref(compact->tree, names.names[i], &ref, error);
         if (status == HF_OK) {
             status = catalog_ref_apply(ref, &op, /* deadline */ (struct mono_time){ 0 });
@@ -388,7 +389,7 @@ static enum hf_status change_all_settings(struct hf_compact *compact,
     return status;
 }
 
-/* Validates the caller's settings before they are stored. */
+/* Reads the caller's settings. Those that are to be stored are checked as a whole, too. */
 static enum hf_status read_caller_settings(struct hf_compact *compact,
                                            const struct hf_compact_settings *settings,
                                            struct compact_settings *ret_settings,
@@ -411,26 +412,33 @@ enum hf_status hf_compact_create(struct hf_compact *compact,
     struct hf_error why;
     enum hf_status status = read_caller_settings(compact, settings, &used, &why);
     if (status == HF_OK)
+        status = compact_settings_check(&used, &why);
+    if (status == HF_OK)
         status = catalog_tree_create(compact->tree, &used, &why);
     return error_tell(error, status, &why);
 }
 
 enum hf_status hf_compact_set(struct hf_compact *compact,
-                              const struct hf_compact_settings *settings,
-                              struct hf_error *error)
+                              const struct hf_compact_settings *before,
+                              const struct hf_compact_settings *after, struct hf_error *error)
 {
-    struct compact_settings used;
+    struct compact_settings wanted, read, changed;
     struct known_settings known;
     struct hf_error why;
-    if (read_caller_settings(compact, settings, &used, &why) != HF_OK)
+    if (read_caller_settings(compact, after, &wanted, &why) != HF_OK ||
+        compact_settings_check(&wanted, &why) != HF_OK ||
+        (before && read_caller_settings(compact, before, &read, &why) != HF_OK))
         return error_tell(error, why.status, &why);
     enum hf_status status = read_settings(compact, /* all */ true, &known, &why);
-    const char *changed = status == HF_OK ? find_fixed_setting(&known.settings, &used) : NULL;
-    if (changed && known.has_chunks)
-        status = error_set(&why, HF_CONFLICT,
-                           "cannot change the %s: the partition already has chunks", changed);
+    if (status == HF_OK) {
+        changed = before ? compact_settings_change(&known.settings, &read, &wanted) : wanted;
+        const char *fixed = find_fixed_setting(&known.settings, &changed);
+        if (fixed && known.has_chunks)
+            status = error_set(&why, HF_CONFLICT,
+                               "cannot change the %s: the partition already has chunks", fixed);
+    }
     if (status == HF_OK)
-        status = change_all_settings(compact, &used, &why);
+        status = change_all_settings(compact, before ? &read : NULL, &wanted, &why);
     arena_release(&known.arena);
     return error_tell(error, status, &why);
 }

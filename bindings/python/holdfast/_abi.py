@@ -266,9 +266,9 @@ HF_TRY_MAX = 64
 HF_TTL_MS_MAX = 86400000
 HF_TTL_MS_MIN = 100
 HF_TXN_ID_SIZE = 32
-HF_VERSION = 100
-HF_VERSION_MAJOR = 0
-HF_VERSION_MINOR = 1
+HF_VERSION = 10000
+HF_VERSION_MAJOR = 1
+HF_VERSION_MINOR = 0
 HF_VERSION_PATCH = 0
 HF_WAIT_FOREVER = 9223372036854775807
 HF_WHY_MAX = 240
@@ -1323,7 +1323,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "hf_compact_policy_parse": (c_int, c_char_p, POINTER(c_int), POINTER(hf_error)),
     "hf_compact_create": (c_int, c_void_p, POINTER(hf_compact_settings), POINTER(hf_error)),
     "hf_compact_get_settings": (c_int, c_void_p, POINTER(hf_compact_settings), POINTER(hf_error)),
-    "hf_compact_set": (c_int, c_void_p, POINTER(hf_compact_settings), POINTER(hf_error)),
+    "hf_compact_set": (c_int, c_void_p, POINTER(hf_compact_settings), POINTER(hf_compact_settings),
+        POINTER(hf_error)),
     "hf_compact_pause": (c_int, c_void_p, c_char_p, c_char_p, POINTER(hf_error)),
     "hf_compact_resume": (c_int, c_void_p, POINTER(hf_error)),
     "hf_compact_ingest": (c_int, c_void_p, POINTER(c_char_p), c_size_t,

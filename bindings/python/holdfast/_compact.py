@@ -478,12 +478,15 @@ class Compact(ClosingHandle):
         }
 
     def set(self, **changes: Any) -> None:
-        """Changes some settings."""
-        struct = _abi.hf_compact_settings.new()
+        """Changes some settings. The others stay, also those that another client changes at the
+        same time."""
+        before = _abi.hf_compact_settings.new()
+        after = _abi.hf_compact_settings.new()
         with self._core as pointer:
-            call("hf_compact_get_settings", pointer, ctypes.byref(struct))
-            set_settings(struct, changes)
-            call("hf_compact_set", pointer, ctypes.byref(struct))
+            call("hf_compact_get_settings", pointer, ctypes.byref(before))
+            ctypes.memmove(ctypes.byref(after), ctypes.byref(before), ctypes.sizeof(before))
+            set_settings(after, changes)
+            call("hf_compact_set", pointer, ctypes.byref(before), ctypes.byref(after))
 
     def pause(self, why: Optional[str] = None, by: Optional[str] = None) -> None:
         """Stops workers from starting merges."""

@@ -237,14 +237,16 @@ static bool note_chunk(void *has_chunks, const struct hf_chunk_info *chunk)
 }
 
 /* An option that describes the contents of chunks is refused once there are chunks, even with its
- * current value, because the user expects a change that will not happen. */
+ * current value, because the user expects a change that will not happen. Shown are the settings
+ * that hold now, with what others have changed meanwhile. */
 enum hf_status run_compact_set(struct cli *cli)
 {
-    struct hf_compact_settings settings = HF_COMPACT_SETTINGS;
+    struct hf_compact_settings before = HF_COMPACT_SETTINGS, settings;
     bool has_chunks = false;
     size_t given;
     const char *of_chunks;
-    enum hf_status status = hf_compact_get_settings(cli->compact, &settings, &cli->error);
+    enum hf_status status = hf_compact_get_settings(cli->compact, &before, &cli->error);
+    settings = before;
     if (status == HF_OK)
         status = take_setting_options(cli, &settings, &given, &of_chunks);
     if (status == HF_OK && given == 0)
@@ -257,7 +259,9 @@ enum hf_status run_compact_set(struct cli *cli)
         return error_set(&cli->error, HF_CONFLICT,
                          "--%s cannot be changed: the partition already has chunks", of_chunks);
     if (status == HF_OK)
-        status = partition_end(cli, hf_compact_set(cli->compact, &settings, &cli->error));
+        status = partition_end(cli, hf_compact_set(cli->compact, &before, &settings, &cli->error));
+    if (status == HF_OK)
+        status = hf_compact_get_settings(cli->compact, &settings, &cli->error);
     if (status == HF_OK)
         tell_made(cli, "changed", &settings);
     return status;

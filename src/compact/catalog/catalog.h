@@ -485,6 +485,8 @@ struct catalog_op {
     uint64_t live_hash;
     /* set; add: those with which the chunks were examined, or NULL */
     const struct compact_settings *settings;
+    /* set: the settings from which those were made; what differs is changed. NULL: all is. */
+    const struct compact_settings *before;
     const struct divided_merge *merge; /* divide; the outputs are ignored */
     struct view id;                    /* range: of the merge, like the rest */
     size_t range;

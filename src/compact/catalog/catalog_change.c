@@ -486,18 +486,21 @@ bool catalog_reads_otherwise(const struct compact_settings *a, const struct comp
 enum hf_status catalog_apply_set(struct catalog *catalog, struct catalog_op *op,
                                  const struct evidence *evidence)
 {
-    struct compact_settings kept;
+    struct compact_settings wanted, kept;
     check(op->settings != NULL);
+    wanted = op->before
+                 ? compact_settings_change(&catalog->settings, op->before, op->settings)
+                 : *op->settings;
     bool used = catalog->live_count + catalog->dead_count + catalog->reference_count > 0;
-    enum hf_status status = compact_settings_check(op->settings, &op->error);
-    if (status != HF_OK || compact_settings_equal(op->settings, &catalog->settings))
+    enum hf_status status = compact_settings_check(&wanted, &op->error);
+    if (status != HF_OK || compact_settings_equal(&wanted, &catalog->settings))
         return status;
-    if (used && catalog_reads_otherwise(op->settings, &catalog->settings))
+    if (used && catalog_reads_otherwise(&wanted, &catalog->settings))
         return error_set(
             &op->error, HF_INVALID,
             "format, key, time, deleted field and header cannot be changed once there are "
             "chunks");
-    status = catalog_keep_settings(catalog, op->settings, &kept, &op->error);
+    status = catalog_keep_settings(catalog, &wanted, &kept, &op->error);
     if (status != HF_OK)
         return status;
     unsigned target = catalog_cascade(catalog);

@@ -303,6 +303,35 @@ bool compact_settings_equal(const struct compact_settings *a, const struct compa
     return equal;
 }
 
+struct compact_settings compact_settings_change(const struct compact_settings *current,
+                                                const struct compact_settings *before,
+                                                const struct compact_settings *after)
+{
+    struct compact_settings changed = *current;
+#define CHANGE(name)                \
+    if (before->name != after->name) \
+    changed.name = after->name
+#define CHANGE_TEXT(name)                         \
+    if (!view_equal(before->name, after->name)) \
+    changed.name = after->name
+    CHANGE(format);
+    CHANGE(headless);
+    CHANGE(coding);
+    CHANGE(policy);
+    CHANGE_TEXT(key);
+    CHANGE_TEXT(time);
+    CHANGE_TEXT(deleted);
+    CHANGE_TEXT(command);
+#undef CHANGE
+#undef CHANGE_TEXT
+    for (const struct member *number = next_number_member(NULL); number;
+         number = next_number_member(number))
+        if (get_number(before, number) != get_number(after, number))
+            memcpy((char *)&changed + number->offset, (const char *)after + number->offset,
+                   sizeof(uint64_t));
+    return changed;
+}
+
 /* ---- Bounds -------------------------------------------------------------------------- */
 
 static enum hf_status check_text(const char *what, struct view text, size_t max,

@@ -61,6 +61,11 @@ bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
  * they would merge in another order. */
 unsigned compact_settings_version(const struct compact_settings *settings);
 
+/* Returns `current` with all that differs between `before` and `after`. */
+struct compact_settings compact_settings_change(const struct compact_settings *current,
+                                                const struct compact_settings *before,
+                                                const struct compact_settings *after);
+
 /* Whether two settings are equal. */
 bool compact_settings_equal(const struct compact_settings *a, const struct compact_settings *b);
 
