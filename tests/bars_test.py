@@ -61,6 +61,12 @@ def known():
            "memory: by 10 %")
 
 
+def several_with_one_reason():
+    gaps = "46 % sqlite, 8 tasks: ours / theirs\n10 % memory\n    Slow.\n    Very.\n2 % other\n    Not this.\n"
+    expect(MET + MISSED, gaps, 0, "46 % are known. Slow. Very.", "10 % are known. Slow. Very.")
+    expect(MISSED, "10 % memory\n    Slow.\n46 % sqlite, 8 tasks: ours / theirs\n", 2, "no reason is given for 'sqlite")
+
+
 def unknown():
     expect(MET + MISSED, "10 % memory\n    Buffers.\n", 1, "missed:\n  sqlite, 8 tasks: ours / theirs: by 45.3 %\n")
 
@@ -91,6 +97,7 @@ def ours_is_read():
 CASES = [
     ("bars that are met are no news", all_met),
     ("a bar may be missed as far as is known, and the reason is shown", known),
+    ("bars in a row share the reason after them", several_with_one_reason),
     ("a bar that is not known to be missed is a failure", unknown),
     ("a bar that is missed by more than is known is a failure", further),
     ("a benchmark that did not end is a failure", did_not_end),

@@ -5,7 +5,7 @@
     bars.py GAPS < LOG
 
 LOG is what tools/bench.sh prints. GAPS lists the bars that are known to be missed: a line with the name of the
-bar and how far it may be missed, and then lines, further in, that say why:
+bar and how far it may be missed, for one bar or several, and then lines, further in, that say why:
 
     20 % transfers, 8 tasks
         A transaction is two commits, and the peer's is one.
@@ -32,15 +32,20 @@ class Gap:
 
 def read_gaps(lines):
     """The gaps by name. ValueError: a line is neither a bar nor a reason, or a bar has no reason."""
-    gaps, last = {}, None
+    gaps, of = {}, []  # of: the bars of the next reason
+    has_reason = False
     for number, line in enumerate(lines, 1):
         found = GAP.match(line)
         if line.startswith("#") or not line.strip():
             continue
         if found and found["name"] not in gaps:
-            last = gaps.setdefault(found["name"], Gap(int(found["percent"])))
-        elif last and line[0].isspace():
-            last.why = f"{last.why} {line.strip()}".strip()
+            of = [] if has_reason else of
+            of.append(gaps.setdefault(found["name"], Gap(int(found["percent"]))))
+            has_reason = False
+        elif of and line[0].isspace():
+            for gap in of:
+                gap.why = f"{gap.why} {line.strip()}".strip()
+            has_reason = True
         else:
             raise ValueError(f"line {number} is not 'PERCENT % NAME', or names a bar again: {line}")
     bare = [name for name, gap in gaps.items() if not gap.why]
