@@ -425,9 +425,8 @@
     ROW(hf_compact_get_settings,                                                               \
         play_status(play, hf_compact_get_settings(COMPACT(0), REPORT(1, hf_compact_settings),  \
                                                   ERROR(2))))                                  \
-    ROW(hf_compact_set,                                                                        \
-        play_status(play, hf_compact_set(COMPACT(0), play_settings(play, 1),                   \
-                                         play_settings(play, 2), ERROR(3))))                   \
+    ROW(hf_compact_set, play_status(play, hf_compact_set(COMPACT(0), play_settings(play, 1),   \
+                                                         play_settings(play, 2), ERROR(3))))   \
     ROW(hf_compact_pause,                                                                      \
         play_status(play, hf_compact_pause(COMPACT(0), TEXT(1), TEXT(2), ERROR(3))))           \
     ROW(hf_compact_resume, play_status(play, hf_compact_resume(COMPACT(0), ERROR(1))))         \

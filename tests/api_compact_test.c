@@ -557,7 +557,8 @@ static void a_catalog_that_cannot_be_read_is_told_and_left_as_it_is(void **state
     assert_status(HF_CORRUPT, hf_compact_reader_open(compact, NULL, &reader, &desk.error),
                   &desk.error);
     assert_null(reader);
-    assert_status(HF_CORRUPT, hf_compact_set(compact, NULL, &settings, &desk.error), &desk.error);
+    assert_status(HF_CORRUPT, hf_compact_set(compact, NULL, &settings, &desk.error),
+                  &desk.error);
     GOOD(&desk, hf_compact_pause(compact, "look at it first", NULL, &desk.error));
     hf_compact_close(compact);
     desk_close(&desk);
@@ -683,7 +684,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_partition_is_made_once_and_its_settings_are_read_back),
         cmocka_unit_test(settings_change_as_long_as_no_chunk_is_made_so),
-        cmocka_unit_test(changes_of_two_clients_at_the_same_time_both_hold),
+        IT("changes of two clients at the same time both hold",
+           changes_of_two_clients_at_the_same_time_both_hold),
         cmocka_unit_test(
             a_partition_that_cannot_be_is_invalid_and_one_that_is_not_is_not_found),
         cmocka_unit_test(a_file_comes_in_once_and_one_that_cannot_is_left),

@@ -259,7 +259,8 @@ enum hf_status run_compact_set(struct cli *cli)
         return error_set(&cli->error, HF_CONFLICT,
                          "--%s cannot be changed: the partition already has chunks", of_chunks);
     if (status == HF_OK)
-        status = partition_end(cli, hf_compact_set(cli->compact, &before, &settings, &cli->error));
+        status =
+            partition_end(cli, hf_compact_set(cli->compact, &before, &settings, &cli->error));
     if (status == HF_OK)
         status = hf_compact_get_settings(cli->compact, &settings, &cli->error);
     if (status == HF_OK)

@@ -488,9 +488,8 @@ enum hf_status catalog_apply_set(struct catalog *catalog, struct catalog_op *op,
 {
     struct compact_settings wanted, kept;
     check(op->settings != NULL);
-    wanted = op->before
-                 ? compact_settings_change(&catalog->settings, op->before, op->settings)
-                 : *op->settings;
+    wanted = op->before ? compact_settings_change(&catalog->settings, op->before, op->settings)
+                        : *op->settings;
     bool used = catalog->live_count + catalog->dead_count + catalog->reference_count > 0;
     enum hf_status status = compact_settings_check(&wanted, &op->error);
     if (status != HF_OK || compact_settings_equal(&wanted, &catalog->settings))

@@ -308,10 +308,10 @@ struct compact_settings compact_settings_change(const struct compact_settings *c
                                                 const struct compact_settings *after)
 {
     struct compact_settings changed = *current;
-#define CHANGE(name)                \
+#define CHANGE(name)                 \
     if (before->name != after->name) \
     changed.name = after->name
-#define CHANGE_TEXT(name)                         \
+#define CHANGE_TEXT(name)                       \
     if (!view_equal(before->name, after->name)) \
     changed.name = after->name
     CHANGE(format);
