@@ -49,12 +49,16 @@ def check_probes(bucket, s3rver):
          "the probe refuses a store that ignores conditions, and names what failed", output)
 
 
-def check_versioning(ceph):
-    """Where a bucket keeps versions, this Ceph ignores conditions: refused, with the reason."""
-    bucket = ceph.bucket("versioned")
+def keep_versions(ceph, bucket):
     ceph.put(f"/{bucket.name}?versioning=",
              "<VersioningConfiguration xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
              "<Status>Enabled</Status></VersioningConfiguration>")
+
+
+def check_versioning(ceph):
+    """Where a bucket keeps versions, this Ceph ignores conditions: refused, with the reason."""
+    bucket = ceph.bucket("versioned")
+    keep_versions(ceph, bucket)
     result = probe(ceph.environment, bucket.url(parameters=""))
     output = result.stdout + result.stderr
     tell(result.returncode == 87 and "put if absent" in output and "version" in output,
@@ -67,6 +71,27 @@ def check_versioning(ceph):
          "so does every command, by one get", result.stderr)
 
 
+def check_versioning_of_a_held_lock(ceph, scratch):
+    """From then on this Ceph refuses each put with If-Match, so the lock cannot be released."""
+    bucket, go = ceph.bucket("held"), os.path.join(scratch, "go")
+    run = subprocess.Popen([HOLDFAST, "--trace", "run", "job", "--store", bucket.url(parameters=""), "--",
+                            "sh", "-c", f"echo held; while [ ! -e {go} ]; do sleep 0.1; done; exit 3"],
+                           env=ceph.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        run.stdout.readline()
+        keep_versions(ceph, bucket)
+        open(go, "w", encoding="utf-8").close()
+        errors = run.communicate(timeout=60)[1]
+    finally:
+        run.kill()
+        run.wait()
+    refused = sum("put default/meta/job.json" in line and "CONFLICT" in line for line in errors.splitlines())
+    tell(run.returncode == 3 and "UNSURE" in errors and "the bucket keeps versions now" in errors and
+         1 <= refused <= 8,
+         "a run whose bucket begins to keep versions says so when it releases, after a few requests",
+         f"exit {run.returncode}, {refused} refused\n{errors[-3000:]}")
+
+
 def check_late_versioning(ceph):
     """The document with the verdict is older than the versions of the bucket, so it has none."""
     bucket = ceph.bucket("late")
@@ -74,9 +99,7 @@ def check_late_versioning(ceph):
     for name in ("before", "after"):
         results.append(subprocess.run([HOLDFAST, "run", name, "--store", bucket.url(parameters=""), "--", "true"],
                                       env=ceph.environment, capture_output=True, text=True, timeout=60))
-        ceph.put(f"/{bucket.name}?versioning=",
-                 "<VersioningConfiguration xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
-                 "<Status>Enabled</Status></VersioningConfiguration>")
+        keep_versions(ceph, bucket)
     tell([result.returncode for result in results] == [0, 87] and "put if absent" in results[1].stderr,
          "a bucket that keeps versions from now on is refused, in spite of the verdict from before", str(results))
 
@@ -135,6 +158,7 @@ def run_calm(scratch, rounds):
             check_probes(bucket, other)
             check_versioning(ceph)
             check_late_versioning(ceph)
+            check_versioning_of_a_held_lock(ceph, scratch)
             check_copy(bucket, scratch)
             env = dict(ceph.environment, HOLDFAST_TEST_URL=bucket.url(parameters="connections=64"))
             env.setdefault("HOLDFAST_TEST_ROUNDS", str(rounds))

@@ -642,6 +642,22 @@ def late_versions(connection, request):
     return plain(connection, request)
 
 
+def refusing_versions(connection, request):
+    """A bucket that refuses each put with If-Match, as Ceph 16 does, once it keeps versions. Its settings may be
+    read, unless the object "secret" was put."""
+    with LOCK:
+        on = (request.bucket, "switch") in OBJECTS
+        secret = (request.bucket, "secret") in OBJECTS
+    if "versioning" in request.query and secret:
+        return connection.reply(403, error("AccessDenied"))
+    if "versioning" in request.query:
+        return connection.reply(200, "<VersioningConfiguration>"
+                                     f"{'<Status>Enabled</Status>' if on else ''}</VersioningConfiguration>")
+    if on and request.method == "PUT" and "if-match" in request.headers:
+        return connection.reply(412, error("PreconditionFailed"))
+    return plain(connection, request)
+
+
 def told_versions(connection, request):
     """The same where the settings may be read."""
     if "versioning" not in request.query:
@@ -749,7 +765,7 @@ BEHAVIOURS = {
         only_100, timeout_408, unmodified_304, wrong_range, short_range, strange_headers, folders,
         short_pages, unordered, rules, deletes_other, escapes, whole, clocked, clocked_tersely,
         wrong_dates, old_dates, trailers, large, large_in_chunks,
-        parrot, late_versions, told_versions, azure_pages, azure_blocks)
+        parrot, late_versions, refusing_versions, told_versions, azure_pages, azure_blocks)
 }
 BEHAVIOURS["latest"] = instance
 

@@ -406,6 +406,63 @@ static void the_first_write_shows_versions(void **state)
     store_close(other);
 }
 
+/* Replies that refuse a write name no version. */
+static void refused_writes_have_the_settings_asked(void **state)
+{
+    (void)state;
+    struct mono_time soon = mono_add(env_now(env_real()), SPAN_S(10));
+    fake_reset();
+    struct store *store = open_for_locks("refusing-versions");
+    struct hf_error error = swap(store);
+    assert_status(HF_OK, error.status, &error);
+    store_doubt(store, soon); /* in vain: it keeps none */
+    error = swap(store);
+    assert_status(HF_OK, error.status, &error);
+    assert_status(HF_OK, put(store, "switch", if_absent()), &last);
+    assert_status(HF_OK, put(store, "secret", if_absent()), &last);
+    assert_int_equal(swap(store).status, HF_CONFLICT);
+    store_doubt(store, soon); /* that is not permitted */
+    assert_int_equal(swap(store).status, HF_CONFLICT);
+    struct delete_call removal = { .key = VIEW("secret") };
+    assert_status(HF_OK, store_delete(store, &removal), &removal.error);
+    store_doubt(store, soon);
+    unsigned gets = fake_seen("GET", "refusing-versions");
+    assert_status(HF_UNSUPPORTED, put(store, "k", if_absent()), &last);
+    assert_non_null(strstr(last.why, "keeps versions now"));
+    store_doubt(store, soon); /* it is known */
+    assert_int_equal(fake_seen("GET", "refusing-versions"), gets);
+    store_close(store);
+}
+
+/* A lock that is held when the bucket begins to keep versions cannot be released. */
+static void a_release_ends_when_versions_begin(void **state)
+{
+    (void)state;
+    char url[128];
+    struct hf_client *client;
+    struct hf_lock *lock;
+    struct hf_error error;
+    snprintf(url, sizeof url, "s3://refusing-versions?endpoint=http://127.0.0.1:%d",
+             fake_port());
+    fake_reset();
+    assert_status(HF_OK, hf_client_open(url, NULL, &client, &error), &error);
+    assert_status(HF_OK, hf_lock_new(client, "job", NULL, &lock, &error), &error);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &error), &error);
+    struct store *other = fake_open("refusing-versions", "");
+    assert_status(HF_OK, put(other, "switch", if_absent()), &last);
+    store_close(other);
+    unsigned gets = fake_seen("GET", "refusing-versions");
+    unsigned puts = fake_seen("PUT", "refusing-versions");
+    assert_int_equal(hf_lock_release(lock, &error), HF_UNSURE);
+    assert_non_null(strstr(error.why, "keeps versions now"));
+    hf_lock_free(lock);
+    hf_client_close(client);
+    /* Each of the two puts is followed by a load, and then the settings are asked for. */
+    assert_int_equal(fake_seen("GET", "refusing-versions"), gets + 3);
+    assert_int_equal(fake_seen("PUT", "refusing-versions"), puts + 2);
+    fake_reset();
+}
+
 static void the_settings_show_versions(void **state)
 {
     (void)state;
@@ -618,6 +675,10 @@ int main(void)
            a_mistaken_proxy_is_not_repeated),
         IT("if a bucket begins to keep versions, the first write shows it and nothing follows",
            the_first_write_shows_versions),
+        IT("if conditions are refused although they hold, the settings are asked for versions",
+           refused_writes_have_the_settings_asked),
+        IT("a lock that is held when versions begin is released by a few requests, and UNSURE",
+           a_release_ends_when_versions_begin),
         IT("if a bucket keeps versions and may be asked, a verdict from before does not count",
            the_settings_show_versions),
         IT("on S3 a table is born in two writes, and can be purged",

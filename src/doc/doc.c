@@ -30,6 +30,9 @@
 #define ROUND_TRIP_TIMES 4
 #define ROUND_TRIP_USUAL SPAN_MS(20)
 
+/* One such put may have met another one that failed, or a read may have been late. */
+#define IN_VAIN_MIN 2
+
 enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view key,
                        const struct doc_type *type, void *context, struct doc **ret_doc,
                        struct hf_error *error)
@@ -202,6 +205,33 @@ void doc_read_first(struct doc *doc)
     doc->crowd.reads_first = true;
 }
 
+bool doc_conflicts_in_vain(const struct doc *doc)
+{
+    return doc->in_vain >= IN_VAIN_MIN;
+}
+
+static void note_put(struct doc *doc, const struct put_call *put)
+{
+    enum hf_status status = put->error.status;
+    doc->refused = status == HF_CONFLICT || status == HF_NOT_FOUND;
+    doc->refused_etag = put->condition.etag;
+    if (status == HF_OK)
+        doc->in_vain = 0;
+}
+
+/* Compares the object with what the last put required, if that put was refused. `etag` is empty if
+ * there is no object. Some stores decide conditions otherwise once their settings have changed, so
+ * the store is asked about them, once for each series of such puts. */
+static void check_refusal(struct doc *doc, const struct etag *etag, struct mono_time deadline)
+{
+    if (!doc->refused)
+        return;
+    doc->refused = false;
+    doc->in_vain = etag_equal(etag, &doc->refused_etag) ? doc->in_vain + 1 : 0;
+    if (doc->in_vain == IN_VAIN_MIN)
+        store_doubt(doc->store, deadline);
+}
+
 /* Reports the body that was just seen in the store. */
 void doc_report_loaded(struct doc *doc)
 {
@@ -224,6 +254,8 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     enum hf_status status = store_get(doc->store, &get);
     clock_learn(doc->clock, &get.stamp);
     doc_note_round_trip(doc, sent);
+    if (status == HF_OK || status == HF_NOT_FOUND)
+        check_refusal(doc, status == HF_OK ? &get.info.etag : &(struct etag){ 0 }, deadline);
     if (compared && (status == HF_OK || status == HF_NOT_MODIFIED))
         crowd_note_read(&doc->crowd, mono_since(sent, doc->current), status == HF_OK,
                         env_now(doc->store->env));
@@ -299,6 +331,7 @@ static enum hf_status write_placeholder(struct doc *doc, void *body, struct etag
                             .deadline = deadline };
     enum hf_status status = store_put(doc->store, &put);
     clock_learn(doc->clock, &put.stamp);
+    note_put(doc, &put);
     if (status == HF_OK)
         *etag = put.etag;
     else
@@ -481,7 +514,7 @@ static void learn_from_put(struct doc *doc, struct mono_time sent, enum hf_statu
 {
     struct mono_time now = env_now(doc->store->env);
     struct span age = mono_since(sent, doc->current);
-    if (status == HF_CONFLICT)
+    if (status == HF_CONFLICT && !doc_conflicts_in_vain(doc))
         crowd_note_conflict(&doc->crowd, age, failed_after_pause(doc), doc->round_trip, now);
     if (status != HF_OK)
         return;
@@ -505,6 +538,7 @@ static enum hf_status put_doc_body(struct doc *doc, const struct batch *batch,
     MUTANT(mutant_retries_blindly(doc->store, &put, &status));
     doc_note_round_trip(doc, sent);
     clock_learn_from_write(doc->clock, &put.stamp, /* done */ status == HF_OK);
+    note_put(doc, &put);
     learn_from_put(doc, sent, status);
     if (status == HF_OK)
         doc->etag = put.etag;

@@ -38,6 +38,9 @@ struct doc {
     unsigned failures_in_row;
     struct mono_time failing; /* since the first of these failures */
     bool conflicted;          /* the last failure was a conflict */
+    bool refused;             /* the last put was, because of its condition on this ETag: */
+    struct etag refused_etag; /* empty: that the object is absent */
+    unsigned in_vain;         /* such puts in a row whose condition held, by the next load */
     bool hurried;             /* the attempt was too urgent for the whole pause */
     bool paid; /* the next attempt has taken a token from the budget of the store */
     struct crowd crowd;
@@ -58,6 +61,10 @@ struct attempt {
     char nonce[NONCE_SIZE + 1];
     bool any_write;
 };
+
+/* Whether conflicts show a fault of the store, and no other clients: again and again, the object is
+ * still the one that the put required. */
+bool doc_conflicts_in_vain(const struct doc *doc);
 
 /* ---- Parts of an attempt (doc.c) ------------------------------------------------------- */
 

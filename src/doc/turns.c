@@ -7,7 +7,7 @@
 #include "doc/doc_inside.h"
 
 /* After n failures in a row the next attempt waits up to 2^n round trips, within these bounds.
- * After a conflict, crowd.h decides. */
+ * After a conflict, crowd.h decides, unless nobody has caused it. */
 #define BACKOFF_DOUBLINGS_MAX 8
 #define BACKOFF_MAX           SPAN_S(2)
 
@@ -229,7 +229,10 @@ static void pause_before_attempt(struct doc *doc, struct mono_time deadline)
 {
     struct env *env = doc->store->env;
     struct mono_time now = env_now(env);
-    bool crowd = doc->failures_in_row == 0 || doc->conflicted;
+    /* Nobody makes progress by conflicts in vain, so they are failures, also of urgent operations:
+     * these would be tried again at once, and as often as the store answers. */
+    bool conflicted = doc->conflicted && !doc_conflicts_in_vain(doc);
+    bool crowd = doc->failures_in_row == 0 || conflicted;
     struct span limit = crowd ? crowd_limit(doc, now) : failure_limit(doc);
     doc->hurried = false;
     if (limit.us == 0) /* as nearly always */

@@ -297,9 +297,12 @@ static enum hf_status read_end(struct hf_lock *lock, struct request *request, bo
     if (!request_settled(status) || (!end_is_final(status) && !lock->unconfirmed))
         release_later(table_ref_share(lock->ref), kind, request->table.id, request->table.token,
                       request->table.note, ttl);
-    if (!request_settled(status))
+    if (!request_settled(status)) {
+        const struct hf_error why = request->op.error;
         return error_set(&request->op.error, HF_UNSURE,
-                         "no reply yet; the client keeps trying in the background");
+                         "not confirmed yet; the client keeps trying in the background: %s",
+                         why.why);
+    }
     if (status == HF_OK && request->table.already && by_others)
         return error_set(&request->op.error, HF_LOST,
                          "the lease had already ended: it expired, was broken, or was released "

@@ -344,6 +344,13 @@ bool store_identify(struct store *store, struct buffer *text)
     return false;
 }
 
+void store_doubt(struct store *store, struct mono_time deadline)
+{
+    for (struct store *layer = store; layer; layer = layer->inner)
+        if (layer->ops->doubt)
+            layer->ops->doubt(layer, deadline);
+}
+
 /* The ETag of an encrypted object may be a random number, which no other object has. */
 bool store_etag_is_md5(struct store *store, const struct etag *etag)
 {

@@ -268,6 +268,8 @@ struct store_ops {
     /* The caller is going to rely on a verdict on the store with this identity. False: the store
      * now has another one. If replies show that later, every call fails with UNSUPPORTED. */
     bool (*rely)(struct store *store, struct view identity);
+    /* Like store_doubt. */
+    void (*doubt)(struct store *store, struct mono_time deadline);
     /* Like store_listens, store_listen, store_ring, for a store without a notify file. Set all
      * three or none. */
     bool (*listens)(const struct store *store);
@@ -327,6 +329,11 @@ void store_close(struct store *store);
  * point: its kind, a space, and its location. Returns true if the store is not our own code, so
  * that its promises must be probed (bucket.h). */
 bool store_identify(struct store *store, struct buffer *text);
+
+/* The store refuses writes although their conditions hold. It looks whether a verdict on which the
+ * caller relies still counts; if not, every later call fails with UNSUPPORTED, and nothing is sent.
+ * Does nothing on stores for which this cannot be the reason. */
+void store_doubt(struct store *store, struct mono_time deadline);
 
 /* Each returns the status that is also in call->error. */
 enum hf_status store_get(struct store *store, struct get_call *call);

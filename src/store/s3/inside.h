@@ -126,5 +126,6 @@ void s3_inspect(struct store *store, struct probe_report *report);
 bool s3_identify(struct store *store, struct buffer *text);
 void s3_learn(struct store *store, const struct store_traits *traits);
 bool s3_rely(struct store *store, struct view identity);
+void s3_doubt(struct store *store, struct mono_time deadline);
 
 #endif

@@ -49,11 +49,10 @@ bool s3_identify(struct store *store, struct buffer *text)
 
 /* The document with the verdict may be older than the versions of the bucket, and then it has none.
  * So the bucket is asked. If that is not permitted, only later writes show it. */
-static void ask_for_versions(struct s3_store *s3)
+static void ask_for_versions(struct s3_store *s3, struct mono_time deadline)
 {
-    struct remote_request request = {
-        .method = "GET", .deadline = remote_deadline(&s3->remote, (struct mono_time){ 0 })
-    };
+    struct remote_request request = { .method = "GET",
+                                      .deadline = remote_deadline(&s3->remote, deadline) };
     struct http_reply reply;
     struct hf_error error;
     bool enabled = false;
@@ -72,12 +71,24 @@ bool s3_rely(struct store *store, struct view identity)
     struct s3_store *s3 = s3_of(store);
     bool versioned = view_ends_with(identity, VIEW(VERSIONED));
     if (!versioned && !s3_is_directory(s3))
-        ask_for_versions(s3);
+        ask_for_versions(s3, /* deadline */ (struct mono_time){ 0 });
     env_mutex_lock(&s3->remote.shared.mutex);
     bool same = versioned || !s3->remote.shared.makes_versions;
     s3->remote.shared.unversioned = same && !versioned;
     env_mutex_unlock(&s3->remote.shared.mutex);
     return same;
+}
+
+/* Ceph 16 refuses every put with If-Match once the bucket keeps versions: it compares the ETag with
+ * that of the version that is about to be written. Such a reply names no version. */
+void s3_doubt(struct store *store, struct mono_time deadline)
+{
+    struct s3_store *s3 = s3_of(store);
+    env_mutex_lock(&s3->remote.shared.mutex);
+    bool asks = s3->remote.shared.unversioned && !s3->remote.shared.makes_versions;
+    env_mutex_unlock(&s3->remote.shared.mutex);
+    if (asks)
+        ask_for_versions(s3, deadline);
 }
 
 /* Writes the scratch object, with this If-Match value unless it is empty. */

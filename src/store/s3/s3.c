@@ -115,6 +115,7 @@ static const struct store_ops s3_ops = {
     .identify = s3_identify,
     .learn = s3_learn,
     .rely = s3_rely,
+    .doubt = s3_doubt,
     .close = s3_close,
 };
 
