@@ -386,10 +386,10 @@ static void a_broken_lease_is_told(void **state)
     struct hf_error error;
     char text[HF_LEASE_TEXT_MAX];
     struct story story = { 0 };
-    struct hf_lock *lock = told_lock(&pair->one, "deploy", 300, &story);
+    struct hf_lock *lock = told_lock(&pair->one, "deploy", 3000, &story);
     MUST(hf_lock_text(lock, text, &error));
     MUST(hf_break(pair->two.client, text, "anna", "enough", &error));
-    until_told(&story, HF_LOCK_GONE, 400);
+    until_told(&story, HF_LOCK_GONE, 4000);
     assert_int_equal(atomic_load(&story.count), 1);
     assert_int_equal(story.told[0].check, HF_LOST);
     IS(HF_LOST, hf_lock_check(lock, &error));
