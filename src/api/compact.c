@@ -15,6 +15,9 @@
 #define EXEC_CPU_USUAL    SPAN_S(3600)
 #define ALLOW_EXEC_MAX    64
 
+/* How often settings are copied to the catalogs of a partition that is being split meanwhile. */
+#define SET_PASSES_MAX 8
+
 /* ---- Opening ------------------------------------------------------------------------- */
 
 const char *text_in(struct arena *arena, struct view text)
@@ -365,27 +368,63 @@ static const char *find_fixed_setting(const struct compact_settings *a,
     return a->headless != b->headless ? "header" : NULL;
 }
 
-/* Changes the settings of the partition and of its children after a split, which have their own
- * copies. */
+/* Changes the settings of one catalog. *ret_changed: they were different. */
+static enum hf_status set_in_catalog(struct hf_compact *compact, struct view name,
+                                     const struct compact_settings *before,
+                                     const struct compact_settings *after, bool *ret_changed,
+                                     struct hf_error *error)
+{
+    struct catalog_op op = { .kind = CATALOG_SET, .settings = after, .before = before };
+    struct catalog_ref *ref;
+    enum hf_status status = catalog_tree_ref(compact->tree, name, &ref, error);
+    if (status != HF_OK)
+        return status;
+    status = catalog_ref_apply(ref, &op, /* deadline */ (struct mono_time){ 0 });
+    *ret_changed = op.changed;
+    *error = op.error;
+    return status;
+}
+
+/* Copies the settings of the partition's own catalog to those of its children after a split.
+ * *ret_changed: some were different. */
+static enum hf_status set_in_children(struct hf_compact *compact, bool *ret_changed,
+                                      struct hf_error *error)
+{
+    struct known_settings known;
+    struct catalog_list names = { .arena = ARENA_INIT };
+    *ret_changed = false;
+    enum hf_status status = read_settings(compact, /* all */ false, &known, error);
+    if (status == HF_OK)
+        status = catalog_list_read(compact, &names, error);
+    for (size_t i = 1; i < names.count && status == HF_OK; i++) {
+        bool changed;
+        status = set_in_catalog(compact, names.names[i], /* before */ NULL, &known.settings,
+                                &changed, error);
+        *ret_changed = *ret_changed || (status == HF_OK && changed);
+    }
+    catalog_list_release(&names);
+    arena_release(&known.arena);
+    return status;
+}
+
+/* Changes the settings of the partition's own catalog first. Its children may be split meanwhile,
+ * and others may change the settings, so it copies them until all are equal. If that fails, the
+ * next change completes it, whatever it changes. */
 static enum hf_status change_all_settings(struct hf_compact *compact,
                                           const struct compact_settings *before,
                                           const struct compact_settings *after,
                                           struct hf_error *error)
 {
-    struct catalog_list names;
-    enum hf_status status = catalog_list_read(compact, &names, error);
-    for (size_t i = 0; i < names.count; i++) {
-        struct catalog_ref *ref;
-        if (status != HF_OK)
-            break;
-        struct catalog_op op = { .kind = CATALOG_SET, .settings = after, .before = before };
-        status = catalog_tree_ref(compact->tree, names.names[i], &ref, error);
-        if (status == HF_OK) {
-            status = catalog_ref_apply(ref, &op, /* deadline */ (struct mono_time){ 0 });
-            *error = op.error;
-        }
-    }
-    catalog_list_release(&names);
+    bool changed;
+    enum hf_status status = set_in_catalog(compact, view_of(compact->tree->partition), before,
+                                           after, &changed, error);
+    changed = true;
+    for (int i = 0; i < SET_PASSES_MAX && status == HF_OK && changed; i++)
+        status = set_in_children(compact, &changed, error);
+    if (status == HF_OK && changed)
+        status = error_set(error, HF_UNAVAILABLE,
+                           "the settings are changed, but not yet in all parts of the "
+                           "partition, because it is being split; set them again");
     return status;
 }
 
@@ -425,7 +464,8 @@ enum hf_status hf_compact_set(struct hf_compact *compact,
     struct compact_settings wanted, read, changed;
     struct known_settings known;
     struct hf_error why;
-    if (read_caller_settings(compact, after, &wanted, &why) != HF_OK ||
+    if (ERROR_IF_NULL(&why, compact, after) != HF_OK ||
+        read_caller_settings(compact, after, &wanted, &why) != HF_OK ||
         compact_settings_check(&wanted, &why) != HF_OK ||
         (before && read_caller_settings(compact, before, &read, &why) != HF_OK))
         return error_tell(error, why.status, &why);

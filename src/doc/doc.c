@@ -28,7 +28,7 @@
 /* A reply that was late once says little about the next one. So one that took longer than both of
  * these counts as the larger of them. */
 #define ROUND_TRIP_TIMES 4
-#define ROUND_TRIP_USUAL SPAN_MS(20)
+#define ROUND_TRIP_USUAL SPAN_MS(200)
 
 /* One such put may have met another one that failed, or a read may have been late. */
 #define IN_VAIN_MIN 2
@@ -221,14 +221,14 @@ static void note_put(struct doc *doc, const struct put_call *put)
 
 /* Compares the object with what the last put required, if that put was refused. `etag` is empty if
  * there is no object. Some stores decide conditions otherwise once their settings have changed, so
- * the store is asked about them, once for each series of such puts. */
+ * the store is asked about them: after 2, 4, 8 ... such puts, because it may not answer. */
 static void check_refusal(struct doc *doc, const struct etag *etag, struct mono_time deadline)
 {
     if (!doc->refused)
         return;
     doc->refused = false;
     doc->in_vain = etag_equal(etag, &doc->refused_etag) ? doc->in_vain + 1 : 0;
-    if (doc->in_vain == IN_VAIN_MIN)
+    if (doc->in_vain >= IN_VAIN_MIN && (doc->in_vain & (doc->in_vain - 1)) == 0)
         store_doubt(doc->store, deadline);
 }
 
@@ -254,8 +254,10 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     enum hf_status status = store_get(doc->store, &get);
     clock_learn(doc->clock, &get.stamp);
     doc_note_round_trip(doc, sent);
-    if (status == HF_OK || status == HF_NOT_FOUND)
-        check_refusal(doc, status == HF_OK ? &get.info.etag : &(struct etag){ 0 }, deadline);
+    bool too_large = status == HF_INVALID && get.info.size > doc->type->bytes_max;
+    if (status == HF_OK || status == HF_NOT_FOUND || too_large)
+        check_refusal(doc, status == HF_NOT_FOUND ? &(struct etag){ 0 } : &get.info.etag,
+                      deadline);
     if (compared && (status == HF_OK || status == HF_NOT_MODIFIED))
         crowd_note_read(&doc->crowd, mono_since(sent, doc->current), status == HF_OK,
                         env_now(doc->store->env));
@@ -266,7 +268,7 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     }
     /* An object that is too large to be a document is damage too. If it were only INVALID, nobody
      * could ever replace it. */
-    doc->unreadable = status == HF_INVALID && get.info.size > doc->type->bytes_max;
+    doc->unreadable = too_large;
     if (doc->unreadable)
         return error_set(error, HF_CORRUPT, "%s", get.error.why);
     if (status != HF_OK) {

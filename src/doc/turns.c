@@ -63,7 +63,7 @@ static void time_out(struct doc_op *op)
      * attempt may still land (README.md, rule 3). */
     bool unsure = RULE(LATE_IS_UNSURE) && op->doubt == DOC_DOUBT_OPEN;
     error_set(&op->error, unsure ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
-              unsure ? "no reply before the deadline; the change may still happen"
+              unsure ? "not confirmed before the deadline; the change may still happen"
                      : "not done before the deadline",
               last.status != HF_OK ? ": " : "", last.status != HF_OK ? last.why : "");
     op->answer = DOC_FAILED;
@@ -102,8 +102,9 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
     /* From the last to the first, because each one is put in front of the queue. */
     for (size_t i = batch->count; i-- > 0;) {
         struct doc_op *op = batch->ops[i];
-        /* A conflict is not reported as trouble: it means that another client made progress. */
-        if (op->answer != DOC_UNANSWERED || op->error.status == HF_CONFLICT)
+        /* A conflict is not reported as trouble if it means that another client made progress. */
+        if (op->answer != DOC_UNANSWERED ||
+            (op->error.status == HF_CONFLICT && !doc_conflicts_in_vain(doc)))
             error_clear(&doc->shared.trouble);
         else
             doc->shared.trouble = op->error;

@@ -261,10 +261,11 @@ enum hf_status run_compact_set(struct cli *cli)
     if (status == HF_OK)
         status =
             partition_end(cli, hf_compact_set(cli->compact, &before, &settings, &cli->error));
-    if (status == HF_OK)
-        status = hf_compact_get_settings(cli->compact, &settings, &cli->error);
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        struct hf_error ignored; /* they are stored; then those that were asked for are shown */
+        hf_compact_get_settings(cli->compact, &settings, &ignored);
         tell_made(cli, "changed", &settings);
+    }
     return status;
 }
 

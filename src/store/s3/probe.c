@@ -85,7 +85,8 @@ void s3_doubt(struct store *store, struct mono_time deadline)
 {
     struct s3_store *s3 = s3_of(store);
     env_mutex_lock(&s3->remote.shared.mutex);
-    bool asks = s3->remote.shared.unversioned && !s3->remote.shared.makes_versions;
+    bool asks = s3->remote.shared.unversioned && !s3->remote.shared.makes_versions &&
+                !s3_is_directory(s3);
     env_mutex_unlock(&s3->remote.shared.mutex);
     if (asks)
         ask_for_versions(s3, deadline);
