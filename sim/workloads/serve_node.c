@@ -422,7 +422,9 @@ static void run_loop(struct server *server, struct mono_time stop_at)
         take_events(server);
         calls_collect(&server->calls, env_now(server->env));
         calls_pass_time(&server->calls, env_now(server->env));
-        struct mono_time wake = mono_earlier(flush(server), calls_wake_at(&server->calls));
+        struct mono_time wake = flush(server);
+        wake =
+            mono_earlier(wake, calls_wake_at(&server->calls)); /* which depends on the flush */
         check_core(server);
         if (stopped && core_is_idle(core) && server->outside->count == 0)
             return;

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 /* How long an acquire waits for a decided transaction to be settled, even if it does not wait for
- * other holders: two seconds. If the process that decided has died, the key is then HELD until the
- * lease expires. */
-#define SETTLE_WAITS 20
+ * other holders. If the process that decided has died, the key is then HELD until the lease
+ * expires. */
+#define SETTLE_MAX   SPAN_S(2)
 #define SETTLE_PAUSE SPAN_MS(100)
 
 /* ---- Handles ------------------------------------------------------------------------- */
@@ -260,10 +260,10 @@ bool key_is_being_settled(struct hf_key *key)
 static enum hf_status acquire_or_settled(struct hf_key *key, int64_t wait_ms,
                                          struct hf_error *error)
 {
+    struct mono_time until = mono_add(client_now(key->client), SETTLE_MAX);
     enum hf_status status = acquire_lease(key, wait_ms, error);
-    for (int tries = 0; tries < SETTLE_WAITS && status == HF_HELD; tries++) {
-        if (wait_ms > 0 || key->hasty || !key_is_being_settled(key))
-            break;
+    while (status == HF_HELD && wait_ms <= 0 && !key->hasty &&
+           mono_before(client_now(key->client), until) && key_is_being_settled(key)) {
         env_sleep(client_env(key->client), SETTLE_PAUSE);
         status = acquire_lease(key, wait_ms, error);
     }
