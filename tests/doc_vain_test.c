@@ -62,6 +62,30 @@ static void births_in_vain(void **state)
     assert_in_range(kit->call_count, 40, 130);
 }
 
+static unsigned doubts;
+
+static void count_doubt(struct store *store, struct mono_time deadline)
+{
+    (void)store;
+    (void)deadline;
+    doubts++;
+}
+
+/* Each failed attempt is a put and a get. */
+static void the_store_is_asked_now_and_then(void **state)
+{
+    struct kit *kit = *state;
+    struct add add = add_in_vain(kit);
+    kit->store.ops.doubt = count_doubt;
+    doubts = 0;
+    assert_int_equal(kit_update(kit, &add), HF_UNSURE);
+    unsigned expected = 0;
+    for (size_t failed = 2; failed <= kit->call_count / 2; failed *= 2)
+        expected++;
+    assert_in_range(expected, 4, 6);
+    assert_int_equal(doubts, expected);
+}
+
 static void work_goes_on_after_conflicts_in_vain(void **state)
 {
     struct kit *kit = *state;
@@ -82,6 +106,8 @@ int main(void)
         KIT("also those of an urgent operation", urgent_conflicts_that_nobody_caused),
         KIT("also those of one that is tried again soon", soon_conflicts_that_nobody_caused),
         KIT("also those of the first write of a new document", births_in_vain),
+        KIT("the store is asked what is wrong after 2, 4, 8 ... of them",
+            the_store_is_asked_now_and_then),
         KIT("and the first write that succeeds ends them",
             work_goes_on_after_conflicts_in_vain),
     };

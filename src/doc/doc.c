@@ -240,24 +240,20 @@ void doc_report_loaded(struct doc *doc)
     report_body(doc, &evidence);
 }
 
-enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_error *error)
+static enum hf_status load_by(struct doc *doc, struct get_call *get, struct hf_error *error)
 {
     struct mono_time sent = env_now(doc->store->env);
     buffer_clear(&doc->text);
     doc->unreadable = false;
-    struct get_call get = { .key = doc->key, .deadline = deadline, .body = &doc->text };
     /* A stale body may contain changes that were never written, under the ETag of the version
      * without them. "Not modified" would make these changes look as if they were stored. */
     bool compared = doc->body && !doc->stale;
     if (compared)
-        get.none_match = doc->etag;
-    enum hf_status status = store_get(doc->store, &get);
-    clock_learn(doc->clock, &get.stamp);
+        get->none_match = doc->etag;
+    enum hf_status status = store_get(doc->store, get);
+    clock_learn(doc->clock, &get->stamp);
     doc_note_round_trip(doc, sent);
-    bool too_large = status == HF_INVALID && get.info.size > doc->type->bytes_max;
-    if (status == HF_OK || status == HF_NOT_FOUND || too_large)
-        check_refusal(doc, status == HF_NOT_FOUND ? &(struct etag){ 0 } : &get.info.etag,
-                      deadline);
+    bool too_large = status == HF_INVALID && get->info.size > doc->type->bytes_max;
     if (compared && (status == HF_OK || status == HF_NOT_MODIFIED))
         crowd_note_read(&doc->crowd, mono_since(sent, doc->current), status == HF_OK,
                         env_now(doc->store->env));
@@ -270,9 +266,9 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
      * could ever replace it. */
     doc->unreadable = too_large;
     if (doc->unreadable)
-        return error_set(error, HF_CORRUPT, "%s", get.error.why);
+        return error_set(error, HF_CORRUPT, "%s", get->error.why);
     if (status != HF_OK) {
-        *error = get.error;
+        *error = get->error;
         return status;
     }
     void *body;
@@ -283,9 +279,20 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);
     doc->unreadable = status == HF_CORRUPT;
     if (status == HF_OK)
-        doc_set_body(doc, body, &get.info.etag);
+        doc_set_body(doc, body, &get->info.etag);
     if (status == HF_OK)
         doc_report_loaded(doc);
+    return status;
+}
+
+enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_error *error)
+{
+    struct get_call get = { .key = doc->key, .deadline = deadline, .body = &doc->text };
+    enum hf_status status = load_by(doc, &get, error);
+    if (get.error.status == HF_NOT_FOUND)
+        check_refusal(doc, &(struct etag){ 0 }, deadline);
+    else if (get.error.status == HF_OK || doc->unreadable)
+        check_refusal(doc, &get.info.etag, deadline);
     return status;
 }
 

@@ -147,7 +147,7 @@ void doc_free(struct doc *doc);
 struct view doc_key(const struct doc *doc);
 
 /* Sets *ret_why to the reason why the last attempt failed and will be repeated. Returns false if it
- * did not fail, or failed only because of a conflict. For progress messages. */
+ * did not fail, or failed only because of a conflict with another client. For progress messages. */
 bool doc_trouble(struct doc *doc, struct hf_error *ret_why);
 
 /* The ETag of the last known body. Returns false if it is unknown, or if an attempt is in

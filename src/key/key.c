@@ -260,8 +260,8 @@ bool key_is_being_settled(struct hf_key *key)
 static enum hf_status acquire_or_settled(struct hf_key *key, int64_t wait_ms,
                                          struct hf_error *error)
 {
-    struct mono_time until = mono_add(client_now(key->client), SETTLE_MAX);
     enum hf_status status = acquire_lease(key, wait_ms, error);
+    struct mono_time until = mono_add(client_now(key->client), SETTLE_MAX);
     while (status == HF_HELD && wait_ms <= 0 && !key->hasty &&
            mono_before(client_now(key->client), until) && key_is_being_settled(key)) {
         env_sleep(client_env(key->client), SETTLE_PAUSE);

@@ -299,10 +299,11 @@ static enum hf_status read_end(struct hf_lock *lock, struct request *request, bo
                       request->table.note, ttl);
     if (!request_settled(status)) {
         const struct hf_error why = request->op.error;
-        return error_set(&request->op.error, HF_UNSURE,
-                         "not confirmed; the client tries again in the background until the "
-                         "lease is over: %s",
-                         why.why);
+        return error_set(
+            &request->op.error, HF_UNSURE,
+            "not confirmed; the client tries again in the background, if the store "
+            "allows it, until the lease is over: %s",
+            why.why);
     }
     if (status == HF_OK && request->table.already && by_others)
         return error_set(&request->op.error, HF_LOST,
