@@ -12,6 +12,7 @@ struct place {
     struct peer other;
     struct hf_compact *compact, *of_other;
     struct hf_compact_settings read;
+    unsigned sets; /* puts that set_again has seen */
 };
 
 static struct hf_error error;
@@ -109,6 +110,50 @@ static void changes_of_two_clients_meet_in_all_catalogs(void **state)
     }
 }
 
+/* One part is left to change. While this client copies to it, the other one changes all parts, and
+ * the copy, which is of older settings by now, is repeated and gets no reply. */
+static void a_copy_without_a_reply_is_made_again(void **state)
+{
+    struct place *place = *state;
+    struct script *way = &place->scene->peer.way;
+    script_rule(way, .name = "last", .on = ON_PUT, .part = "catalog.json", .skip = CATALOGS - 1,
+                .fate = REFUSE(HF_DENIED));
+    IS(HF_DENIED, set_grace(place, 77001));
+    script_drop(way, "last");
+    script_rule(way, .name = "other", .on = ON_PUT, .part = "catalog.json", .times = 1,
+                .before = set_tries, .argument = place);
+    script_rule(way, .name = "lost", .on = ON_PUT, .part = "catalog.json", .skip = 1,
+                .times = 1, .fate = LOSE_REPLY);
+    MUST(set_grace(place, 77001));
+    assert_int_equal(script_met(way, "lost"), 1);
+    assert_int_equal(times(place, "\"grace_ms\":77001"), CATALOGS);
+    assert_int_equal(times(place, "\"tries_max\":8"), CATALOGS);
+}
+
+/* The other client changes the settings before every second put of this one, whose puts are
+ * conflicts otherwise. */
+static void set_again(void *argument)
+{
+    struct place *place = argument;
+    struct hf_compact_settings changed = place->read;
+    if (place->sets++ % 2 > 0)
+        return;
+    changed.backlog_max = 1000 + place->sets;
+    MUST(hf_compact_set(place->of_other, NULL, &changed, &error));
+}
+
+static void copies_that_never_become_equal_end_as_unsure(void **state)
+{
+    struct place *place = *state;
+    script_rule(&place->scene->peer.way, .name = "other", .on = ON_PUT, .part = "catalog.json",
+                .before = set_again, .argument = place);
+    IS(HF_UNSURE, set_grace(place, 77001));
+    assert_non_null(strstr(error.why, "not in all parts"));
+    script_drop(&place->scene->peer.way, "other");
+    MUST(set_grace(place, 77001));
+    assert_int_equal(times(place, "\"grace_ms\":77001"), CATALOGS);
+}
+
 #define CASE(sentence, function)                                       \
     {                                                                  \
         .name = sentence, .test_func = function, .setup_func = set_up, \
@@ -124,6 +169,11 @@ int main(int argc, char **argv)
              the_same_change_again_completes_one_that_was_cut_short),
         CASE("changes of two clients at the same time meet in all catalogs",
              changes_of_two_clients_meet_in_all_catalogs),
+        CASE("a copy of settings that gets no reply is compared once more",
+             a_copy_without_a_reply_is_made_again),
+        CASE("settings that others change all the time end as unsure, and say what is left to "
+             "do",
+             copies_that_never_become_equal_end_as_unsure),
     };
     return world_kind_set(argc, argv) ? cmocka_run_group_tests(tests, NULL, NULL) : 2;
 }

@@ -368,7 +368,7 @@ static const char *find_fixed_setting(const struct compact_settings *a,
     return a->headless != b->headless ? "header" : NULL;
 }
 
-/* Changes the settings of one catalog. *ret_changed: they were different. */
+/* Changes the settings of one catalog. *ret_changed: they were different, or may have been. */
 static enum hf_status set_in_catalog(struct hf_compact *compact, struct view name,
                                      const struct compact_settings *before,
                                      const struct compact_settings *after, bool *ret_changed,
@@ -380,7 +380,7 @@ static enum hf_status set_in_catalog(struct hf_compact *compact, struct view nam
     if (status != HF_OK)
         return status;
     status = catalog_ref_apply(ref, &op, /* deadline */ (struct mono_time){ 0 });
-    *ret_changed = op.changed;
+    *ret_changed = op.changed || op.doubted;
     *error = op.error;
     return status;
 }
@@ -407,6 +407,19 @@ static enum hf_status set_in_children(struct hf_compact *compact, bool *ret_chan
     return status;
 }
 
+/* The change has been made, but its copies failed with this status, or are not done: TIMEOUT and
+ * UNAVAILABLE would say that nothing was changed. */
+static enum hf_status fail_copies(enum hf_status status, struct hf_error *error)
+{
+    const struct hf_error why = *error;
+    if (status == HF_TIMEOUT || status == HF_UNAVAILABLE)
+        status = HF_UNSURE;
+    return error_set(error, status,
+                     "the settings are changed, but perhaps not in all parts of the partition; "
+                     "set them again: %s",
+                     why.why);
+}
+
 /* Changes the settings of the partition's own catalog first. Its children may be split meanwhile,
  * and others may change the settings, so it copies them until all are equal. If that fails, the
  * next change completes it, whatever it changes. */
@@ -418,14 +431,14 @@ static enum hf_status change_all_settings(struct hf_compact *compact,
     bool changed;
     enum hf_status status = set_in_catalog(compact, view_of(compact->tree->partition), before,
                                            after, &changed, error);
+    if (status != HF_OK)
+        return status;
     changed = true;
     for (int i = 0; i < SET_PASSES_MAX && status == HF_OK && changed; i++)
         status = set_in_children(compact, &changed, error);
     if (status == HF_OK && changed)
-        status = error_set(error, HF_UNAVAILABLE,
-                           "the settings are changed, but not yet in all parts of the "
-                           "partition, because it is being split; set them again");
-    return status;
+        status = error_set(error, HF_UNAVAILABLE, "others change or split it all the time");
+    return status == HF_OK ? HF_OK : fail_copies(status, error);
 }
 
 /* Reads the caller's settings. Those that are to be stored are checked as a whole, too. */

@@ -495,6 +495,8 @@ struct catalog_op {
 
     /* The result. */
     bool changed;
+    bool doubted;                  /* an earlier attempt got no reply, so it may have changed
+                                    * what this one found; set by catalog_ref_apply */
     bool already;                  /* add, commit, undelete, split: it was done before */
     bool *ret_known;               /* add: one per chunk; may be NULL. The file was added
                                     * before under another key, so this chunk is not added */

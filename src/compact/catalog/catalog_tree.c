@@ -298,6 +298,7 @@ enum hf_status catalog_ref_apply(struct catalog_ref *ref, struct catalog_op *op,
         deadline.us > 0 ? deadline : mono_add(env_now(env), CATALOG_TREE_PATIENCE);
     enum hf_status status = doc_update(ref->doc, &change.op);
     op->error = change.op.error;
+    op->doubted = change.op.doubt != DOC_DOUBT_NONE;
     if (change.op.answer == DOC_DAMAGED)
         name_damaged(ref, &op->error);
     return status;
