@@ -624,6 +624,49 @@ def _(s):
     true(b"its guard ended the command and releases the lock" in process.stderr.read(), "a word")
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+@it("the lock of a command that cannot be ended is not released")
+def _(s):
+    # Without this capability, not even root may signal a process of another user.
+    process = subprocess.Popen(
+        ["setpriv", "--bounding-set", "-kill", "--inh-caps", "-kill", PROGRAM, "run", "--ttl", "60s", "x", "--",
+         "setpriv", "--reuid", "65534", "--clear-groups", "sh", "-c", "echo $$; exec sleep 1000 >/dev/null 2>&1"],
+        cwd=s.path, env=s.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    s.started.append(process)
+    command = int(process.stdout.readline())
+    try:
+        (guard,) = children(process.pid)
+        os.kill(guard, signal.SIGKILL)
+        equal(process.wait(30), CODES["LOST"])
+        said = process.stderr.read()
+        true(b"could not be ended in time; the lock was not released" in said and b"were ended" not in said, said)
+        equal(run_state(command), "S", "the command")
+        s.run("--no-wait", "x", "true", expect=CODES["HELD"])
+    finally:
+        os.kill(command, signal.SIGKILL)
+
+
+@it("USR1 that comes after the command has ended does not end holdfast")
+def _(s):
+    for _ in range(5):
+        process = s.start("x", "--", "sh", "-c", "trap '' USR1; echo up; sleep 0.1")
+        equal(process.stdout.readline(), b"up\n")
+        while process.poll() is None:
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.0002)
+        equal(process.returncode, 0)
+
+
+@it("a run inside of a run starts its command with CHLD ignored, if it was")
+def _(s):
+    shown = s.out("x", "--", "bash", "-c", "trap '' CHLD; exec holdfast run x -- grep SigIgn /proc/self/status")
+    true(int(shown.split()[1], 16) >> (signal.SIGCHLD - 1) & 1, shown)
+
+
 @it("a lease that cannot be released by the guard ends by itself")
 def _(s):
     process = s.hold("--ttl", "3s", "x")

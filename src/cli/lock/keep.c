@@ -169,7 +169,8 @@ static enum hf_status acquire_kept(void *argument, int64_t wait_ms, struct hf_er
 }
 
 /* The script must learn of the loss now. To close the client first would take as long as the
- * requests under way, and there is nothing to release. */
+ * requests under way. A lease that has only expired stays in the table until another client takes
+ * over; a renewal that is still under way may make that one ttl longer. */
 static _Noreturn void end_as_lost(struct cli *cli)
 {
     cli_report(cli, cli_argument(cli, 0), &cli->error);

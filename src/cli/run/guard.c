@@ -61,7 +61,8 @@ enum hf_status guard_start(struct guard *guard, struct env *env,
         close(ends[0]);
         guard_process(env, ends[1], command);
     }
-    signal(SIGCHLD, SIG_DFL); /* if ignored, the kernel would reap the guard itself */
+    /* If ignored, the kernel would reap the guard itself. */
+    started.child_handler = signal(SIGCHLD, SIG_DFL);
     close(ends[1]);
     started.pid = pid;
     *guard = started;
@@ -169,6 +170,7 @@ bool guard_end_all(struct guard *guard, struct env *env)
         while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     close(guard->socket);
+    signal(SIGCHLD, guard->child_handler);
     *guard = (struct guard){ .socket = -1 };
     return ended;
 }

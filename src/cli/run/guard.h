@@ -55,11 +55,12 @@ struct guard_times {
 struct guard_times guard_times_for(struct mono_time deadline, struct span ttl);
 
 struct guard {
-    pid_t pid;            /* 0: no guard is running */
-    int socket;           /* readable when a report has arrived, or the guard is dead */
-    bool going;           /* the guard was ordered to start the command */
-    bool empty;           /* the guard has reported that no process is left */
-    struct spared spared; /* the children that were there before the guard */
+    pid_t pid;                  /* 0: no guard is running */
+    int socket;                 /* readable when a report has arrived, or the guard is dead */
+    void (*child_handler)(int); /* what was done with SIGCHLD before guard_start */
+    bool going;                 /* the guard was ordered to start the command */
+    bool empty;                 /* the guard has reported that no process is left */
+    struct spared spared;       /* the children that were there before the guard */
 };
 
 struct guard_command {

@@ -184,6 +184,8 @@ int outer_become_command(struct cli *cli, const struct outer_lease *lease)
     words[count] = NULL;
     prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); /* it would outlive exec */
     interrupt_unwatch();
+    if (interrupted()) /* by a signal that the command would have had passed on */
+        interrupt_die(SIGTERM);
     execvp(words[0], words);
     return errno;
 }

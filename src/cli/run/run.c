@@ -104,10 +104,13 @@ static enum hf_status end_run(struct run *run, const struct run_end *end)
 {
     struct cli *cli = run->cli;
     struct hf_error *error = &cli->error;
-    if (!end->all_dead)
+    if (!end->all_dead) {
+        hf_lock_detach(run->lock); /* hf_lock_free would release it */
+        run->lock = NULL;
         return error_set(error, HF_LOST,
                          "the command could not be ended in time; the lock was not released, "
                          "and others may soon hold it");
+    }
     if (end->overdue)
         return error_set(
             error, HF_LOST,
@@ -175,6 +178,8 @@ static enum hf_status run_locked(struct run *run)
     struct cli *cli = run->cli;
     struct run_end end;
     run_watch(run, &end);
+    signal(SIGUSR1, SIG_IGN); /* they were for the command */
+    signal(SIGUSR2, SIG_IGN);
     sigprocmask(SIG_SETMASK, &run->mask_before, NULL); /* now a second Ctrl-C ends us */
     if (end.not_started)
         report_not_started(run, end.not_started);

@@ -131,9 +131,10 @@ static void take_report(struct watch *watch, const struct guard_report *report)
         break;
     case GUARD_DEAD:
         do_without_guard(watch);
-        print_remark(
-            watch, HF_UNAVAILABLE,
-            "the guard process was killed, so the command and all its processes were ended");
+        if (end->all_dead)
+            print_remark(watch, HF_UNAVAILABLE,
+                         "the guard process was killed, so the command and all its processes "
+                         "were ended");
         if (!end->exited)
             end->wait_status = SIGKILL;
         end->exited = true;
