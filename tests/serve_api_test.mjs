@@ -167,6 +167,21 @@ test('a retry with the same request id gets the same lease, and no second one', 
   assert.deepEqual(await ok(main, '/v1/release', done), { released: true });
 });
 
+test('a request id belongs to one lock whatever the lengths of their names', async () => {
+  const ask = (more) => ({ ttl_seconds: 30, block_seconds: -1, ...more });
+  const long = (end) => `path:/${'x'.repeat(1000)}${end}`;
+  const id = fresh('request').padEnd(1000, 'i');
+  const leases = [];
+  for (const scope of [long('a'), long('b')]) {
+    const lease = await ok(main, '/v1/acquire', ask({ scope, request_id: id }));
+    assert.equal((await ok(main, '/v1/acquire', ask({ scope, request_id: id }))).lease_id, lease.lease_id);
+    await refused(main, 409, 'waiting', '/v1/acquire', ask({ scope, request_id: `${id}j` }));
+    leases.push(lease.lease_id);
+    await ok(main, '/v1/release', { scope, lease_id: lease.lease_id });
+  }
+  assert.notEqual(leases[0], leases[1]);
+});
+
 test('a request id belongs to one key: other keys never get its result', async () => {
   const [key, id] = [fresh(), fresh('request')];
   const ask = (more) => ({ ttl_seconds: 30, block_seconds: -1, ...more });

@@ -198,6 +198,26 @@ def test_many_namespaces(folder):
         expect(server.stop() == 0, "and the server stops in order")
 
 
+def test_many_waits(folder):
+    """Waits in as many namespaces as the server uses, while somebody holds a lease in another one."""
+    with Server(folder, store="sqlite:" + os.path.join(folder, "waits.db")) as server:
+        _, kept = server.post("/v1/acquire", namespace="held", key="k", ttl_seconds=60)
+        names = [f"ci-{number}" for number in range(64)]
+        for name in names:
+            server.post("/v1/acquire", namespace=name, key="k", ttl_seconds=60)
+        readers = [Reader(server, f"?namespace={name}&kinds=granted") for name in names]
+        for reader in readers:
+            reader.next()
+        statuses = [server.get("/v1/keys?namespace=other")[0],
+                    server.post("/v1/keepalive", namespace="held", key="k", lease_id=kept["lease_id"])[0],
+                    server.get("/readyz")[0],
+                    server.post("/v1/release", namespace="held", key="k", lease_id=kept["lease_id"])[0]]
+        expect(statuses == [503, 200, 200, 200], "whoever holds a lease can keep and release it, although the namespaces "
+               "of others are all that a server uses", f"{statuses}")
+        for reader in readers:
+            reader.close()
+
+
 # ---- Rules and board ---------------------------------------------------------------------------
 
 
@@ -292,6 +312,7 @@ def test_metrics(folder):
         test_rules(folder, server)
     test_rights(folder)
     test_many_namespaces(folder)
+    test_many_waits(folder)
 
 
 # ---- Events -------------------------------------------------------------------------------------

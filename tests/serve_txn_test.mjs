@@ -112,6 +112,19 @@ test('a release decides no transaction that does not have its key', async () => 
   await ok(main, '/v1/release', { key: keys[0], lease_id: leases[0].lease_id, txn_id: txn });
 });
 
+test('a release that names a decided transaction of other keys does not say that it released', async () => {
+  for (const decision of ['commit', 'rollback']) {
+    const { txn } = await stageTwo(main);
+    await ok(main, `/v1/txn/${decision}`, { txn_id: txn });
+    const held = await acquire(main, fresh());
+    const { key, lease_id } = held;
+    await refused(main, 409, 'txn_mismatch', '/v1/release',
+      { key, lease_id, txn_id: txn, rollback: decision === 'rollback' });
+    await ok(main, '/v1/keepalive', { key, lease_id });
+    await release(main, key, held);
+  }
+});
+
 test('a token that may only lock decides no transaction, by a release either', async () => {
   const file = path.join(folder, 'tokens');
   const secret = { locker: 'l'.repeat(32), writer: 'w'.repeat(32) };

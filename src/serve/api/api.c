@@ -222,6 +222,12 @@ static struct view retry_id(struct exchange *exchange, struct buffer *text)
         return VIEW("");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         buffer_append(text, (struct view){ parts[i], strlen(parts[i]) + 1 });
+    if (text->size > CORE_REQUEST_ID_MAX && !text->failed) {
+        unsigned char digest[SHA256_BYTES];
+        hash_sha256(buffer_view(text), digest);
+        buffer_clear(text);
+        buffer_append(text, (struct view){ (const char *)digest, sizeof digest });
+    }
     return buffer_view(text);
 }
 
@@ -312,7 +318,7 @@ void exchange_order(struct exchange *exchange, struct lease_task *task)
 {
     struct hf_error error;
     struct call_order *order = NULL;
-    struct buffer space = BUFFER_INIT(CORE_REQUEST_ID_MAX);
+    struct buffer space = BUFFER_INIT(4 * (ASK_TEXT_MAX + 1));
     task->client = exchange->space->client;
     task->scope = exchange_scope(exchange);
     task->is_key = !exchange->ask.scope;

@@ -23,13 +23,14 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#define API_SPACES_MAX  64                 /* in use at the same time */
-#define API_REPLY_MAX   (16 * 1024 * 1024) /* bytes of a JSON reply */
-#define API_HEADERS_MAX 8
-#define API_ROUTES_MAX  128
-#define API_JSON_MAX    (1024 * 1024) /* bytes of a body: 64 scopes with escapes, and more */
-#define API_RECORD_MAX  (8 * 1024 * 1024) /* the same: a record of an index, with escapes */
-#define API_LONG_MAX    2 /* merges and compiles under way, each of which occupies a worker */
+#define API_SPACES_MAX        64 /* in use at the same time, */
+#define API_SPACES_OF_HOLDERS 64 /* and so many more for keepalives and releases */
+#define API_REPLY_MAX         (16 * 1024 * 1024) /* bytes of a JSON reply */
+#define API_HEADERS_MAX       8
+#define API_ROUTES_MAX        128
+#define API_JSON_MAX          (1024 * 1024) /* bytes of a body: 64 scopes with escapes, and more */
+#define API_RECORD_MAX        (8 * 1024 * 1024) /* the same: a record of an index, with escapes */
+#define API_LONG_MAX          2 /* merges and compiles under way, each of which occupies a worker */
 
 /* A namespace that is in use, with its client. */
 struct space {

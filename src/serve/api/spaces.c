@@ -179,8 +179,19 @@ void close_all_spaces(struct api *api)
 
 /* ---- Use ----------------------------------------------------------------------------- */
 
+/* A namespace in which somebody has a lease may be closed, because nobody uses it. So keepalives
+ * and releases open theirs beyond the limit, also while waits and streams have all others. */
+static bool make_room_for_new(struct api *api, bool by_holders, struct hf_error *error)
+{
+    while (api->spaces.count >= API_SPACES_MAX)
+        if (make_room_for_space(api, error) != HF_OK)
+            return by_holders && api->spaces.count < API_SPACES_MAX + API_SPACES_OF_HOLDERS;
+    return true;
+}
+
 /* NULL: the error says why. */
-static struct space *space_new(struct api *api, const char *name, struct hf_error *error)
+static struct space *space_new(struct api *api, const char *name, bool by_holders,
+                               struct hf_error *error)
 {
     void *old;
     struct space *space;
@@ -188,7 +199,7 @@ static struct space *space_new(struct api *api, const char *name, struct hf_erro
         error_set(error, HF_INVALID, "a namespace has at most %d bytes", HF_NAME_MAX);
         return NULL;
     }
-    if (api->spaces.count >= API_SPACES_MAX && make_room_for_space(api, error) != HF_OK)
+    if (!make_room_for_new(api, by_holders, error))
         return NULL;
     if (!(space = calloc(1, sizeof *space))) {
         error_no_memory(error);
@@ -214,11 +225,12 @@ void enter_space(struct exchange *exchange)
     struct api *api = exchange->api;
     struct hf_error error;
     /* Any client will do, and a request that needs no right must not choose which ones are open. */
-    if (exchange->route->whole_store || exchange->route->is_shared)
+    bool any = exchange->route->whole_store || exchange->route->is_shared;
+    if (any)
         exchange->ask.ns = "default";
     struct space *space = map_get(&api->spaces, view_of(exchange->ask.ns));
     if (!space)
-        space = space_new(api, exchange->ask.ns, &error);
+        space = space_new(api, exchange->ask.ns, any || exchange->route->by_holders, &error);
     if (!space) {
         exchange_refuse_for(exchange, &error);
         return;

@@ -284,7 +284,7 @@ static enum hf_status keep_alive(struct lease_order *it, const char *lease,
     return end_renewal(it, lock, hf_lock_renew(lock, error), result);
 }
 
-/* Whether a transaction could be decided in the name of a key that it does not have. */
+/* Whether a transaction would be decided, or was, in the name of a key that it does not have. */
 struct key_of_txn {
     char name[2 * HF_NAME_MAX + 2]; /* <namespace>/<key> */
     bool is_missing;
@@ -293,7 +293,8 @@ struct key_of_txn {
 static bool find_key_of_txn(void *argument, const struct hf_txn_info *txn)
 {
     struct key_of_txn *key = argument;
-    key->is_missing = txn->state == HF_TXN_PENDING;
+    /* A record of a rollback need not name any keys. */
+    key->is_missing = txn->state == HF_TXN_PENDING || txn->key_count > 0;
     for (size_t i = 0; i < txn->key_count; i++)
         if (strcmp(txn->keys[i], key->name) == 0)
             key->is_missing = false;
