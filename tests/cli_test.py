@@ -299,6 +299,17 @@ def _(s):
     true("require --recursive" in error(s, "INVALID", "store", "mv", "--exclude", "*", "z/1.csv", "y"), "a sentence")
 
 
+@it("cp -r and mv -r never take a copy for one of their sources", LOCAL)
+def _(s):
+    s.put("x/x/z", b"A")
+    s.put("x/z", b"B")
+    for verb in ("cp", "mv"):
+        text = error(s, "INVALID", "store", verb, "-r", "x/", "")
+        true("'x/z', which is part of the source" in text and "x/x/z" in text, text)
+    s.run("store", "mv", "-q", "-r", "x/x/", "x/y/")
+    equal(s.out("store", "ls", "-r").split(), [b"x/y/z", b"x/z"])
+
+
 @it("mv copies, verifies and then deletes; it replaces nothing, and continues where it was stopped", LOCAL)
 def _(s):
     s.put("a", b"1")

@@ -327,6 +327,12 @@ static enum hf_status copy_entry(struct copying *copying, const struct list_entr
     bool writes = !copying->options.dry_run;
     if (view_equal(target, VIEW(LAYOUT_BUCKET_KEY)))
         return HF_OK;
+    if (copying->from == copying->to && view_starts_with(target, copying->source)) {
+        error_set(copying->error, HF_INVALID,
+                  "its copy would be '%.*s', which is part of the source", VIEW_ARGS(target));
+        prefix_key(copying, entry->key);
+        return HF_INVALID;
+    }
     copying->pass = 0;
     copying->size = entry->info.size;
     if (!progress_step(&copying->progress, 0, entry->info.size, copying->error))
@@ -549,9 +555,10 @@ static enum hf_status drop_found_sources(struct copying *copying, struct extras 
 {
     size_t left = 0;
     store_get_many(copying->from, extras->sources, extras->count);
+    for (size_t i = 0; i < extras->count; i++)
+        buffer_release(&extras->bodies[i]);
     for (size_t i = 0; i < extras->count; i++) {
         enum hf_status status = extras->sources[i].error.status;
-        buffer_release(&extras->bodies[i]);
         if (status != HF_OK && status != HF_NOT_FOUND) {
             *copying->error = extras->sources[i].error;
             prefix_key(copying, extras->sources[i].key);
