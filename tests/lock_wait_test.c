@@ -190,6 +190,21 @@ static void a_cancel_never_waits_for_the_wait(void **state)
     hf_lock_free(holder);
 }
 
+/* The reads of a store in trouble end with the time limit of a request, here at once. */
+static void a_wait_for_the_store_is_interrupted(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_lock *lock = lock_of(&pair->two, "deploy", 0);
+    struct waiting waiting;
+    way_shut(&pair->two.way, TABLE, REFUSE(HF_TIMEOUT));
+    start_waiting(&waiting, lock, HF_WAIT_FOREVER);
+    pass_ms(100);
+    hf_lock_interrupt(lock);
+    IS(HF_CANCELLED, join(&waiting));
+    way_open(&pair->two.way);
+    hf_lock_free(lock);
+}
+
 /* Also where one waits for the store's notify file, and looks only once in an hour. */
 static void a_wait_is_cancelled_at_once(void **state)
 {
@@ -587,6 +602,8 @@ int main(int argc, char **argv)
              a_wait_is_cancelled_at_once),
         PAIR("to cancel where nobody waits changes nothing", to_cancel_nothing_changes_nothing),
         PAIR("who cannot block begins, polls, and cancels", begin_poll_cancel),
+        PAIR("an interrupt ends a wait for a store that does not answer",
+             a_wait_for_the_store_is_interrupted),
         PAIR("an interrupt ends a wait in steps", an_interrupt_ends_a_wait_in_steps),
         PAIR("order is kept among those who wait, and newcomers obey it", order_is_kept),
         PAIR("a writer is not starved by readers", a_writer_is_not_starved_by_readers),

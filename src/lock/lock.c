@@ -598,7 +598,7 @@ static enum hf_status ask_until_answered(struct hf_lock *lock, struct mono_time 
                          "the lease may still be granted, and is then released: %s", why.why);
     if (closed)
         return refuse_closed(error);
-    if (news == QUEUE_CANCELLED && status == HF_UNAVAILABLE)
+    if (news == QUEUE_CANCELLED && (status == HF_UNAVAILABLE || status == HF_TIMEOUT))
         return error_set(error, HF_CANCELLED, "the wait was cancelled");
     return error_tell(error, status, &why);
 }
