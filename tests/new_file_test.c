@@ -68,6 +68,38 @@ static void a_private_file_is_private(void **state)
     umask(mask);
 }
 
+/* A group of ours that is not our first one, or any if we are root. */
+static bool find_group(gid_t *ret_group)
+{
+    gid_t groups[256];
+    int count = getgroups(256, groups);
+    if (geteuid() == 0) {
+        *ret_group = 54321;
+        return true;
+    }
+    for (int i = 0; i < count; i++)
+        if ((*ret_group = groups[i]) != getegid())
+            return true;
+    return false;
+}
+
+static void a_group_is_kept(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct stat info;
+    gid_t group;
+    if (!find_group(&group)) /* there is nobody else to be kept out */
+        return;
+    begin(&scene, 0640);
+    assert_int_equal(chown(scene.path, (uid_t)-1, group), 0);
+    assert_status(HF_OK, create(&scene, /* is_private */ false), &scene.error);
+    assert_int_equal(fstat(scene.file.fd, &info), 0);
+    assert_int_equal(info.st_gid, group);
+    assert_int_equal(info.st_mode & 0777, 0640);
+    end(&scene);
+}
+
 static void a_mode_is_kept(void **state)
 {
     (void)state;
@@ -85,6 +117,7 @@ int main(void)
            a_private_file_is_private),
         IT("any other file has the mode of the file that it replaces, or that of the umask",
            a_mode_is_kept),
+        IT("and its group", a_group_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,14 +170,17 @@ static enum hf_status new_file_prepare(struct new_file *file, struct env *env, c
 
 /* The mode of the old file is kept only if we own that file. Otherwise another user may have put it
  * there to determine the mode. */
-static bool find_mode_to_keep(const struct new_file *file, mode_t *ret_mode)
+static bool find_mode_to_keep(const struct new_file *file, struct stat *ret_old)
 {
-    struct stat old;
-    if (fstatat(file->place.folder, file->place.leaf, &old, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(old.st_mode) || is_planted(file->place.folder, &old))
-        return false;
-    *ret_mode = old.st_mode & 0777;
-    return true;
+    return fstatat(file->place.folder, file->place.leaf, ret_old, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(ret_old->st_mode) && !is_planted(file->place.folder, ret_old);
+}
+
+/* What the group of the old file may do, no other group may. */
+static void keep_mode(const struct new_file *file, const struct stat *old)
+{
+    bool same_group = fchown(file->fd, (uid_t)-1, old->st_gid) == 0;
+    (void)!fchmod(file->fd, old->st_mode & (same_group ? 0777 : 0707));
 }
 
 /* The name of the output is in the command line, which every user can read. So the command
@@ -215,9 +218,9 @@ enum hf_status new_file_take(struct new_file *file, struct hf_error *error)
         return error_from_errno(error, errno, "open the output file");
     if (!S_ISREG(info.st_mode))
         return error_set(error, HF_UNAVAILABLE, "the output is not a regular file");
-    mode_t mode;
-    if (find_mode_to_keep(file, &mode))
-        (void)!fchmod(file->fd, mode);
+    struct stat old;
+    if (find_mode_to_keep(file, &old))
+        keep_mode(file, &old);
     return HF_OK;
 }
 
@@ -239,11 +242,11 @@ enum hf_status new_file_create(struct new_file *file, struct env *env, const cha
         new_file_prepare(file, env, path, /* by_others */ false, watch, error);
     if (status != HF_OK)
         return status;
-    mode_t mode = 0666;
-    bool keeps_mode = find_mode_to_keep(file, &mode);
-    status = create_part(file, keeps_mode ? PRIVATE_MODE : mode, error);
+    struct stat old;
+    bool keeps_mode = find_mode_to_keep(file, &old);
+    status = create_part(file, keeps_mode ? PRIVATE_MODE : 0666, error);
     if (status == HF_OK && keeps_mode)
-        (void)!fchmod(file->fd, mode);
+        keep_mode(file, &old);
     return status;
 }
 

@@ -66,8 +66,9 @@ enum hf_status new_file_reserve(struct new_file *file, struct env *env, const ch
 /* Opens the file that the command has written under the temporary name. */
 enum hf_status new_file_take(struct new_file *file, struct hf_error *error);
 
-/* Chooses the names and creates the file, with the mode of the old file if there is one. At no time
- * can anyone open it who may not open the old file. */
+/* Chooses the names and creates the file, with the mode and the group of the old file if there is
+ * one. If the file cannot be given to that group, no group has any rights. At no time can anyone
+ * open it who may not open the old file. */
 enum hf_status new_file_create(struct new_file *file, struct env *env, const char *path,
                                struct file_watch watch, struct hf_error *error);
 
