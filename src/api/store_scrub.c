@@ -125,9 +125,9 @@ enum hf_status hf_store_scrub(struct hf_store *store,
         .argument = &scrubbing,
     };
     enum hf_status status = scrub_run(store->store, &used, &report, &why);
-    /* What was read before it was stopped need not be read again. What was denied has been
+    /* What was read before it was stopped need not be read again. What could not be read has been
      * reported; from there on, the next scrub gets further. */
-    bool counts = status == HF_OK || status == HF_CANCELLED || status == HF_DENIED;
+    bool counts = status == HF_OK || status == HF_CANCELLED || scrub_is_of_store(status);
     if (given->remember && counts && (report.complete || report.position_size > 0))
         noted = note_scrub_end(store, &position, noted, &report, &note_why);
     scrub_position_release(&position);

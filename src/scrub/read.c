@@ -217,13 +217,17 @@ enum hf_status scrub_read(struct scrub *scrub, const struct get_call *request, s
 
 /* ---- What the store answered --------------------------------------------------------- */
 
+bool scrub_is_of_store(enum hf_status status)
+{
+    return status == HF_UNAVAILABLE || status == HF_TIMEOUT || status == HF_DENIED ||
+           status == HF_UNSURE;
+}
+
 enum hf_status scrub_note_read(struct scrub *scrub, enum hf_status status,
                                const struct hf_error *why, struct fault *fault,
                                struct hf_error *error)
 {
-    bool of_store = status == HF_UNAVAILABLE || status == HF_TIMEOUT || status == HF_DENIED ||
-                    status == HF_UNSURE;
-    scrub->failures_in_row = of_store ? scrub->failures_in_row + 1 : 0;
+    scrub->failures_in_row = scrub_is_of_store(status) ? scrub->failures_in_row + 1 : 0;
     if (status == HF_CANCELLED || scrub->failures_in_row >= FAILURES_MAX) {
         *error = *why;
         return status;

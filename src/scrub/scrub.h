@@ -27,6 +27,9 @@ struct scrub_options {
 /* Whether a scrub can begin at this position: its keys are not too long. */
 bool scrub_takes_position(struct view after);
 
+/* Whether this status of a read is that of a store which does not answer or denies the request. */
+bool scrub_is_of_store(enum hf_status status);
+
 /* The report is set regardless of the status. With bytes_max, an object that was being read when
  * `go_on` returned false counts as skipped, so that the next slice continues after it. */
 enum hf_status scrub_run(struct store *store, const struct scrub_options *options,

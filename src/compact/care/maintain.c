@@ -427,6 +427,8 @@ static enum hf_status delete_unpinned(struct deletions *deletions, struct deleti
         if (count + 2 > BATCH_MAX) { /* the next key may need two calls */
             status = delete_objects(deletions, deletion, calls, count, error);
             if (status != HF_OK)
+                keep_round_error(deletions->round, error);
+            if (status != HF_OK && !retry_is_answered(status))
                 return status;
             count = 0;
         }
