@@ -164,8 +164,8 @@ HF_API enum hf_status hf_compact_get_settings(struct hf_compact *compact,
 /* Changes the settings that differ between `before` and `after`: read them, and change a copy.
  * Others, which another client may have changed since, stay as they are. Without `before`, replaces
  * all settings. Returns HF_CONFLICT if this changes the format of existing chunks, and HF_INVALID
- * in the same cases as hf_compact_create. If the store fails midway (often UNSURE), or the caller is
- * killed, a partition that was split may have the change only in part, and parts may have older
+ * in the same cases as hf_compact_create. If the store fails midway (often UNSURE), or the caller
+ * is killed, a partition that was split may have the change only in part, and parts may have older
  * settings than another call has set meanwhile; the next call completes it. */
 HF_API enum hf_status hf_compact_set(struct hf_compact *compact,
                                      const struct hf_compact_settings *before,
