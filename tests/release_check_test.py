@@ -119,9 +119,9 @@ class Scene:
 
 def until(condition):
     deadline = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < deadline:
+    while not (found := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return condition()
+    return found
 
 
 def check_fail(scene):
@@ -163,7 +163,7 @@ def check_make(scene):
     process = subprocess.Popen(["sh", os.path.join(ROOT, "tools/chroot.sh"), "make", scene.scratch + "/bare"],
                                env=dict(os.environ, PATH=bin_folder + ":" + os.environ["PATH"]),
                                stdout=subprocess.DEVNULL)
-    started = until(lambda: os.path.exists(scene.scratch + "/started"))
+    started = until(lambda: os.path.exists(scene.scratch + "/started") and scene.left())
     process.kill()
     process.wait()
     tell(started and until(lambda: scene.left() == []), "debootstrap ends with the process that waits for it", str(scene.left()))
