@@ -198,8 +198,9 @@ static void a_wait_for_the_store_is_interrupted(void **state)
     struct waiting waiting;
     way_shut(&pair->two.way, TABLE, REFUSE(HF_TIMEOUT));
     start_waiting(&waiting, lock, HF_WAIT_FOREVER);
-    pass_ms(100);
-    hf_lock_interrupt(lock);
+    pass_ms(50);
+    for (; !atomic_load(&waiting.done); pass_ms(10)) /* it may not have begun to wait yet */
+        hf_lock_interrupt(lock);
     IS(HF_CANCELLED, join(&waiting));
     way_open(&pair->two.way);
     hf_lock_free(lock);
