@@ -437,7 +437,8 @@ static enum hf_status change_all_settings(struct hf_compact *compact,
     for (int i = 0; i < SET_PASSES_MAX && status == HF_OK && changed; i++)
         status = set_in_children(compact, &changed, error);
     if (status == HF_OK && changed)
-        status = error_set(error, HF_UNAVAILABLE, "others change or split it all the time");
+        status =
+            error_set(error, HF_UNAVAILABLE, "other clients keep changing or splitting it");
     return status == HF_OK ? HF_OK : fail_copies(status, error);
 }
 

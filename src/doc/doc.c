@@ -240,7 +240,9 @@ void doc_report_loaded(struct doc *doc)
     report_body(doc, &evidence);
 }
 
-static enum hf_status load_by(struct doc *doc, struct get_call *get, struct hf_error *error)
+/* Reads the document. What the reply says of an earlier refusal is checked afterwards, because a
+ * question to the store would come between the arrival of the reply and the times taken here. */
+static enum hf_status load_body(struct doc *doc, struct get_call *get, struct hf_error *error)
 {
     struct mono_time sent = env_now(doc->store->env);
     buffer_clear(&doc->text);
@@ -288,7 +290,7 @@ static enum hf_status load_by(struct doc *doc, struct get_call *get, struct hf_e
 enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_error *error)
 {
     struct get_call get = { .key = doc->key, .deadline = deadline, .body = &doc->text };
-    enum hf_status status = load_by(doc, &get, error);
+    enum hf_status status = load_body(doc, &get, error);
     if (get.error.status == HF_NOT_FOUND)
         check_refusal(doc, &(struct etag){ 0 }, deadline);
     else if (get.error.status == HF_OK || doc->unreadable)
