@@ -116,7 +116,7 @@ static bool has_passed(const struct model *m, int64_t since, int64_t seconds)
 static void apply(struct model *m, struct catalog_op *op, enum hf_status expected)
 {
     assert_status(expected, kit_apply(m->catalog, op, catalog_kit_at(m->now)), &op->error);
-    bool unbounded = op->kind != CATALOG_MAINTAIN && op->kind != CATALOG_RETIRE;
+    bool unbounded = op->kind != CATALOG_MAINTAIN;
     if (unbounded && draw(m, 4) == 0) {
         struct catalog_op again = *op;
         assert_status(expected, kit_apply(m->catalog, &again, catalog_kit_at(m->now)),

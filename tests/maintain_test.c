@@ -231,17 +231,9 @@ static void test_leaves_what_is_pinned(void **state)
     bench_close(&bench);
 }
 
-static void test_retires(void **state)
+/* A chunk so much later that those of bench_add() are past a short retention. */
+static void add_a_newer_chunk(struct bench *bench, const struct compact_settings *settings)
 {
-    struct bench bench;
-    struct compact_settings settings = bench_settings();
-    (void)state;
-    settings.retention_ms = 1000;
-    settings.time = VIEW("2");
-    settings.grace_ms = 3600000;
-    bench_open(&bench, 1, &settings);
-    bench_add(&bench, 3);
-    assert_int_equal(maintain(&bench.hands[0]).retired, 0); /* nothing newer has come */
     struct chunk newer = { .size = 0,
                            .min_ms = INT64_C(1763200800000) + 60000,
                            .max_ms = INT64_C(1763200800000) + 60000,
@@ -250,17 +242,78 @@ static void test_retires(void **state)
     struct hf_error error;
     struct catalog_ref *ref;
     struct catalog_op op = { .kind = CATALOG_ADD, .chunks = &newer, .chunk_count = 1 };
-    MUST(chunk_key_draw(
-        env_real(), &(struct chunk_key_parts){ VIEW("default"), 0, newer.min_ms, &settings },
-        key, &op.drawn, &error));
+    MUST(chunk_key_draw(env_real(),
+                        &(struct chunk_key_parts){ VIEW("default"), 0, newer.min_ms, settings },
+                        key, &op.drawn, &error));
     newer.key = view_of(key);
-    world_write(&bench.world, key, VIEW(""));
-    MUST(catalog_tree_ref(bench.hands[0].tree, VIEW("default"), &ref, &error));
+    world_write(&bench->world, key, VIEW(""));
+    MUST(catalog_tree_ref(bench->hands[0].tree, VIEW("default"), &ref, &error));
     MUST(catalog_ref_apply(ref, &op, (struct mono_time){ 0 }));
+}
+
+static struct compact_settings settings_of_short_retention(void)
+{
+    struct compact_settings settings = bench_settings();
+    settings.retention_ms = 1000;
+    settings.time = VIEW("2");
+    settings.grace_ms = 3600000;
+    return settings;
+}
+
+static void test_retires(void **state)
+{
+    struct bench bench;
+    struct compact_settings settings = settings_of_short_retention();
+    (void)state;
+    bench_open(&bench, 1, &settings);
+    bench_add(&bench, 3);
+    assert_int_equal(maintain(&bench.hands[0]).retired, 0); /* nothing newer has come */
+    add_a_newer_chunk(&bench, &settings);
     assert_int_equal(maintain(&bench.hands[0]).retired, 3);
     struct audit audit = bench_audit(&bench);
     assert_int_equal(audit.live, 1);
     assert_int_equal(audit.tombstones, 3);
+    bench_close(&bench);
+}
+
+static void copy_a_retired_key(void *argument, const struct catalog *catalog,
+                               const struct evidence *evidence)
+{
+    (void)evidence;
+    assert_true(catalog->has_expired);
+    assert_true(catalog->grave_count > 0);
+    snprintf(argument, KEY_BYTES_MAX + 1, "%.*s", VIEW_ARGS(catalog->graves[0].chunks[0].key));
+}
+
+static void expect_nothing_hidden(void *argument, const struct catalog *catalog,
+                                  const struct evidence *evidence)
+{
+    (void)evidence;
+    assert_false(catalog->has_expired);
+    assert_int_equal(catalog->live_count, *(const size_t *)argument);
+}
+
+static void test_undelete_of_a_large_retention(void **state)
+{
+    enum { MANY = 700 };
+    struct bench bench;
+    struct compact_settings settings = settings_of_short_retention();
+    struct hf_error error;
+    struct catalog_ref *ref;
+    char key[KEY_BYTES_MAX + 1];
+    size_t live = MANY + 1;
+    (void)state;
+    bench_open(&bench, 1, &settings);
+    bench_add(&bench, MANY);
+    add_a_newer_chunk(&bench, &settings);
+    assert_int_equal(maintain(&bench.hands[0]).retired, MANY);
+    MUST(catalog_tree_ref(bench.hands[0].tree, VIEW("default"), &ref, &error));
+    MUST(catalog_ref_show(ref, copy_a_retired_key, key, &error));
+    struct view retired = view_of(key);
+    struct catalog_op op = { .kind = CATALOG_UNDELETE, .keys = &retired, .key_count = 1 };
+    MUST(catalog_ref_apply(ref, &op, (struct mono_time){ 0 }));
+    assert_int_equal(op.moved, MANY);
+    MUST(catalog_ref_show(ref, expect_nothing_hidden, &live, &error));
     bench_close(&bench);
 }
 
@@ -416,6 +469,8 @@ int main(void)
         IT("what is pinned is left until the pin is gone", test_leaves_what_is_pinned),
         IT("chunks past their retention are retired, judged by the newest record",
            test_retires),
+        IT("undelete shows the records of a retention of more chunks than one move takes",
+           test_undelete_of_a_large_retention),
         IT("a round that is told to stop deletes nothing more", test_stops),
         IT("whichever call is refused, the next rounds clear all away", test_each_call_refused),
         IT("whichever reply is lost, the next rounds clear all away", test_each_reply_lost),

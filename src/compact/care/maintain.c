@@ -160,25 +160,27 @@ static enum hf_status visit_for_chores(void *argument, struct catalog_ref *ref,
 
 /* ---- Moving -------------------------------------------------------------------------- */
 
-/* Repeats the operation until nothing is left to move, or MOVES_MAX is reached. */
-static enum hf_status move_keys(struct round *round, struct catalog_ref *ref,
-                                struct catalog_op *op, uint64_t *moved, struct hf_error *error)
+static bool apply_and_count(struct round *round, struct catalog_ref *ref, struct catalog_op *op,
+                            uint64_t *moved)
 {
-    for (int i = 0; i < MOVES_MAX; i++) {
-        if (!round_goes_on(round))
-            break;
-        op->most = MOVE_MAX;
-        round->report->requests++;
-        enum hf_status status = catalog_ref_apply(ref, op, (struct mono_time){ 0 });
-        if (status != HF_OK) {
-            *error = op->error;
-            return status;
-        }
-        *moved += op->moved;
-        if (op->moved < MOVE_MAX)
-            break;
+    round->report->requests++;
+    if (catalog_ref_apply(ref, op, (struct mono_time){ 0 }) != HF_OK) {
+        keep_round_error(round, &op->error);
+        return false;
     }
-    return HF_OK;
+    *moved += op->moved;
+    return true;
+}
+
+/* Moves graves until none is left to move, or MOVES_MAX is reached. */
+static void move_graves(struct round *round, struct catalog_ref *ref)
+{
+    struct catalog_op op = { .kind = CATALOG_MAINTAIN,
+                             .most = MOVE_MAX,
+                             .restamp = round->options->short_lived };
+    bool more = true;
+    for (int i = 0; more && i < MOVES_MAX && round_goes_on(round); i++)
+        more = apply_and_count(round, ref, &op, &round->report->reaped) && op.moved >= MOVE_MAX;
 }
 
 /* ---- Deleting ------------------------------------------------------------------------ */
@@ -529,15 +531,11 @@ static void maintain_catalog(struct round *round, struct chore *chore)
     chore->remove |= round->report->condemned > condemned;
     if (chore->retire && round_goes_on(round)) {
         struct catalog_op op = { .kind = CATALOG_RETIRE, .cutoff_ms = chore->cutoff_ms };
-        if (move_keys(round, chore->ref, &op, &round->report->retired, &error) != HF_OK)
-            keep_round_error(round, &error);
+        apply_and_count(round, chore->ref, &op, &round->report->retired);
     }
     if (chore->move && round_goes_on(round)) {
-        struct catalog_op op = { .kind = CATALOG_MAINTAIN,
-                                 .restamp = round->options->short_lived };
         MUTANT(mutant_reads_pins_early(chore->ref));
-        if (move_keys(round, chore->ref, &op, &round->report->reaped, &error) != HF_OK)
-            keep_round_error(round, &error);
+        move_graves(round, chore->ref);
     }
     if ((chore->move || chore->remove) && round_goes_on(round) &&
         remove_objects(round, chore, &error) != HF_OK)

@@ -70,15 +70,16 @@ static enum hf_status retire_chunks(struct catalog *catalog, struct catalog_op *
     return HF_OK;
 }
 
+/* All in one swap, however many: they share one value of `expired`, so undelete has to find them in
+ * one grave. The document does not grow by it. */
 enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *op,
                                     const struct evidence *evidence)
 {
-    size_t most = op->most ? op->most : SIZE_MAX, count = 0;
+    size_t count = 0;
     if (catalog_is_clogged(catalog))
         return HF_OK;
     for (size_t i = 0; i < catalog->live_count; i++)
-        if (count < most)
-            count += is_to_leave(op, &catalog->live[i]);
+        count += is_to_leave(op, &catalog->live[i]);
     return count > 0 ? retire_chunks(catalog, op, count, evidence) : HF_OK;
 }
 
