@@ -490,23 +490,21 @@ static enum hf_status cancel_wait(struct hf_lock *lock, enum hf_status why, cons
 }
 
 /* Continues a wait after news from the wait queue. OK: the lock is held. HELD: still in the
- * queue. */
+ * queue. LOST: the waiter was too slow to claim its turn, and has to join the queue again, at the
+ * end. */
 static enum hf_status continue_wait(struct hf_lock *lock, enum wait_queue_news news,
                                     struct mono_time deadline, struct hf_error *error)
 {
-    enum hf_status status = HF_LOST;
     switch (news) {
     case QUEUE_NOTHING: return error_set(error, HF_HELD, "in the queue");
     case QUEUE_CANCELLED:
         return cancel_wait(lock, HF_CANCELLED, "the wait was cancelled", error);
     case QUEUE_TURN:
         wait_queue_stagger(lock->ref, &lock->waiter, deadline);
-        status = send_claim(lock, deadline, error);
-        break;
+        return send_claim(lock, deadline, error);
     case QUEUE_MISSING: leave_queue(lock); break;
     }
-    /* A waiter that was too slow to claim its turn joins the queue again, at the end. */
-    return status == HF_LOST ? join_queue(lock, deadline, error) : status;
+    return HF_LOST;
 }
 
 /* ---- The calls ----------------------------------------------------------------------- */
@@ -623,14 +621,17 @@ static enum hf_status wait_for_grant(struct hf_lock *lock, struct mono_time dead
 {
     if (lock->client->server)
         return wait_at_server(lock, deadline, error);
-    enum hf_status status = ask_until_answered(lock, deadline, error);
-    while (status == HF_HELD) {
+    enum hf_status status = HF_LOST;
+    for (;;) {
+        if (status == HF_LOST)
+            status = ask_until_answered(lock, deadline, error);
+        if (status != HF_HELD)
+            return status;
         enum wait_queue_news news = wait_queue_wait(lock->ref, &lock->waiter, deadline);
         if (news == QUEUE_NOTHING && !mono_before(env_now(lock->client->env), deadline))
             return cancel_wait(lock, HF_TIMEOUT, "still held by other clients", error);
         status = continue_wait(lock, news, deadline, error);
     }
-    return status;
 }
 
 enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms, struct hf_error *error)
@@ -700,6 +701,7 @@ bool lock_is_waiting(struct hf_lock *lock)
 
 enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
 {
+    struct mono_time far = { MOMENT_FAR };
     enum hf_status status;
     if (ERROR_IF_NULL(error, lock) != HF_OK)
         return HF_INVALID;
@@ -716,8 +718,9 @@ enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
             status = served_begin_poll(lock, error);
             break;
         }
-        status = continue_wait(lock, wait_queue_poll(lock->ref, &lock->waiter),
-                               (struct mono_time){ MOMENT_FAR }, error);
+        status = continue_wait(lock, wait_queue_poll(lock->ref, &lock->waiter), far, error);
+        if (status == HF_LOST)
+            status = join_queue(lock, far, error);
     }
     env_mutex_unlock(&lock->calls);
     return status;
