@@ -395,6 +395,17 @@ static enum hf_status delete_adopted(struct deletions *deletions,
     return HF_OK;
 }
 
+/* One refused object must not keep the others; a store that does not answer keeps all. */
+static bool deleting_goes_on(struct deletions *deletions, struct deletion *deletion,
+                             enum hf_status status, const struct hf_error *error)
+{
+    if (status == HF_OK)
+        return true;
+    deletion->left = true;
+    keep_round_error(deletions->round, error);
+    return retry_is_answered(status);
+}
+
 static enum hf_status delete_unpinned(struct deletions *deletions, struct deletion *deletion,
                                       struct delete_call *calls, const bool *pinned,
                                       struct hf_error *error)
@@ -413,13 +424,10 @@ static enum hf_status delete_unpinned(struct deletions *deletions, struct deleti
         calls[count] = (struct delete_call){ .key = deletion->keys[i] };
         enum hf_status status =
             object ? delete_adopted(deletions, object, &calls[count], &any, error) : HF_OK;
-        if (status != HF_OK) {
-            deletion->left = true;
-            keep_round_error(deletions->round, error);
-            if (!retry_is_answered(status))
-                return status;
-            continue; /* one refused object must not keep the others */
-        }
+        if (!deleting_goes_on(deletions, deletion, status, error))
+            return status;
+        if (status != HF_OK)
+            continue;
         count += any;
         struct view kept = { NULL, 0 };
         if (deletion->how == DELETING_CONDEMNED)
@@ -428,9 +436,7 @@ static enum hf_status delete_unpinned(struct deletions *deletions, struct deleti
             calls[count++] = (struct delete_call){ .key = kept };
         if (count + 2 > BATCH_MAX) { /* the next key may need two calls */
             status = delete_objects(deletions, deletion, calls, count, error);
-            if (status != HF_OK)
-                keep_round_error(deletions->round, error);
-            if (status != HF_OK && !retry_is_answered(status))
+            if (!deleting_goes_on(deletions, deletion, status, error))
                 return status;
             count = 0;
         }
