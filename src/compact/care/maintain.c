@@ -173,7 +173,7 @@ static bool apply_and_count(struct round *round, struct catalog_ref *ref, struct
 }
 
 /* Moves graves until none is left to move, or MOVES_MAX is reached. */
-static void move_graves(struct round *round, struct catalog_ref *ref)
+static void move_all_graves(struct round *round, struct catalog_ref *ref)
 {
     struct catalog_op op = { .kind = CATALOG_MAINTAIN,
                              .most = MOVE_MAX,
@@ -541,7 +541,7 @@ static void maintain_catalog(struct round *round, struct chore *chore)
     }
     if (chore->move && round_goes_on(round)) {
         MUTANT(mutant_reads_pins_early(chore->ref));
-        move_graves(round, chore->ref);
+        move_all_graves(round, chore->ref);
     }
     if ((chore->move || chore->remove) && round_goes_on(round) &&
         remove_objects(round, chore, &error) != HF_OK)

@@ -470,8 +470,8 @@ struct catalog_op {
     struct view culprit;
     struct view reason; /* of a failure or a quarantine, for people */
     int64_t cutoff_ms;  /* retire */
-    /* maintain: the maximum number of keys to move; 0: no limit. A grave is always moved as a whole,
-     * and the first one is moved even if it exceeds the limit. */
+    /* maintain: the maximum number of keys to move; 0: no limit. A grave is always moved as a
+     * whole, and the first one is moved even if it exceeds the limit. */
     size_t most;
     /* maintain: one key of each removal whose objects we have deleted since its move. */
     const struct view *done;
