@@ -376,20 +376,29 @@ static void who_does_not_poll_is_dropped(void **state)
     hf_lock_free(holder);
 }
 
+static void cut_off(void *argument)
+{
+    struct pair *pair = argument;
+    script_rule(&pair->two.way, .name = "outage", .fate = REFUSE(HF_UNAVAILABLE));
+}
+
 /* Its turn passes while the store takes no write of it; that it has to join again is no reason to
  * end its wait. */
-static void who_lost_its_place_in_an_outage_waits_on(void **state)
+static void wait_through_outage(struct pair *pair, bool no_reply)
 {
-    struct pair *pair = *state;
     struct hf_error error;
     struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
-    struct hf_lock *cut_off = patient(&pair->two), *second = patient(&pair->one);
+    struct hf_lock *lock = patient(&pair->two), *second = patient(&pair->one);
     struct waiting waiting;
-    start_waiting(&waiting, cut_off, HF_WAIT_FOREVER);
+    start_waiting(&waiting, lock, HF_WAIT_FOREVER);
     until_line_is(pair, 1);
     IS(HF_HELD, hf_lock_begin(second, &error));
-    script_rule(&pair->two.way, .name = "outage", .on = ON_PUT | ON_CHANGE,
-                .fate = REFUSE(HF_UNAVAILABLE));
+    if (no_reply)
+        script_rule(&pair->two.way, .name = "claim", .on = ON_PUT | ON_CHANGE, .times = 1,
+                    .fate = LOSE, .after = cut_off, .argument = pair);
+    else
+        script_rule(&pair->two.way, .name = "outage", .on = ON_PUT | ON_CHANGE,
+                    .fate = REFUSE(HF_UNAVAILABLE));
     MUST(hf_lock_release(holder, &error));
     IS(HF_OK, poll_for(second, 8000));
     pass_ms(10500); /* a request that the store refuses is repeated for 10 s */
@@ -398,9 +407,19 @@ static void who_lost_its_place_in_an_outage_waits_on(void **state)
     until_line_is(pair, 1);
     MUST(hf_lock_release(second, &error));
     IS(HF_OK, join(&waiting));
-    hf_lock_free(cut_off);
+    hf_lock_free(lock);
     hf_lock_free(second);
     hf_lock_free(holder);
+}
+
+static void who_lost_its_place_in_an_outage_waits_on(void **state)
+{
+    wait_through_outage(*state, /* no_reply */ false);
+}
+
+static void who_gets_no_reply_in_an_outage_waits_on(void **state)
+{
+    wait_through_outage(*state, /* no_reply */ true);
 }
 
 static void what_was_done_meanwhile_need_not_be_done(void **state)
@@ -639,6 +658,8 @@ int main(int argc, char **argv)
         PAIR("who does not poll when its turn comes is dropped", who_does_not_poll_is_dropped),
         PAIR("who lost its place in an outage of the store waits on",
              who_lost_its_place_in_an_outage_waits_on),
+        PAIR("who gets no reply to its claim in an outage waits on",
+             who_gets_no_reply_in_an_outage_waits_on),
         PAIR("what was done while one waited need not be done again",
              what_was_done_meanwhile_need_not_be_done),
         PAIR("the slack of a period is less than that", a_slack_is_less_than_its_period),

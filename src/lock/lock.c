@@ -570,15 +570,16 @@ static bool is_answer_of_table(enum hf_status status)
 
 /* Repeats the request until it is answered, because a caller that waits for the lock also waits
  * for the store and for room in the table. Each request has an id of its own. If one of them got
- * no reply, its grant may still appear, until the cleanup task has given it back. So the result is
- * then UNSURE, unless the table has answered a later one. */
-static enum hf_status ask_until_answered(struct hf_lock *lock, struct mono_time deadline,
-                                         struct hf_error *error)
+ * no reply, or an earlier one of this wait (`unsure`), its grant may still appear, until the
+ * cleanup task has given it back. So the result is then UNSURE, unless the table has answered a
+ * later one. */
+static enum hf_status ask_until_answered(struct hf_lock *lock, bool unsure,
+                                         struct mono_time deadline, struct hf_error *error)
 {
     struct hf_error why;
     enum hf_status status;
     enum wait_queue_news news = QUEUE_NOTHING;
-    bool unsure = false, settled, closed = false;
+    bool settled, closed = false;
     do {
         status = join_queue(lock, deadline, &why);
         unsure = unsure || status == HF_UNSURE;
@@ -623,8 +624,10 @@ static enum hf_status wait_for_grant(struct hf_lock *lock, struct mono_time dead
         return wait_at_server(lock, deadline, error);
     enum hf_status status = HF_LOST;
     for (;;) {
-        if (status == HF_LOST)
-            status = ask_until_answered(lock, deadline, error);
+        /* A claim without a reply has been given back, and its place with it. */
+        bool unsure = status == HF_UNSURE;
+        if (status == HF_LOST || unsure)
+            status = ask_until_answered(lock, unsure, deadline, error);
         if (status != HF_HELD)
             return status;
         enum wait_queue_news news = wait_queue_wait(lock->ref, &lock->waiter, deadline);
