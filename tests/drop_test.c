@@ -2,6 +2,7 @@
 /* drop_test.c: dropping a partition: everything of it goes, in time, and nothing else. */
 #include "alloc.h"
 #include "compact/care/drop.h"
+#include "compact/care/maintain.h"
 #include "compact/care/pin.h"
 #include "job_kit.h"
 
@@ -300,6 +301,89 @@ static void the_lease_of_a_dead_worker_is_settled_first(void **state)
     bench_close(&bench);
 }
 
+/* ---- Created again while another client is still at it ------------------------------- */
+
+/* What others do before the slow client's next call. */
+struct others {
+    struct bench *bench;
+    bool pauses; /* the new partition is paused at once */
+};
+
+static void finish_and_create_again(void *argument)
+{
+    struct others *others = argument;
+    struct compact_settings settings = quick_settings();
+    struct catalog_tree *tree = others->bench->hands[0].tree;
+    struct hf_error error;
+    drop_all(&others->bench->hands[0]);
+    MUST(catalog_tree_create(tree, &settings, &error));
+    bench_add(others->bench, 3);
+    if (others->pauses)
+        MUST(catalog_tree_pause(tree, VIEW("x"), VIEW("y"), &error));
+}
+
+/* Nothing is left to do but to remove the catalog, which lists no name any more. */
+static void step_until_spent(struct hand *hand)
+{
+    struct drop_report report;
+    struct hf_error error;
+    script_rule(&hand->peer.way, .name = "removal", .on = ON_LIST, .part = "data/default/",
+                .fate = REFUSE(HF_DENIED));
+    for (int i = 0; i < 400 && script_met(&hand->peer.way, "removal") == 0; i++) {
+        drop_step(hand->tree, &plain, &report, &error);
+        pass_ms(2);
+    }
+    ASSERT(script_met(&hand->peer.way, "removal") > 0);
+    script_drop(&hand->peer.way, "removal");
+}
+
+/* One client drops a partition, and is slow at its call number n of a round in which there is
+ * something to remove. Until that call is made, others have finished, and have created the
+ * partition again. */
+static void check_new_partition_stays(bool conditional)
+{
+    bool was_slow = true;
+    for (unsigned n = 0; was_slow; n++) {
+        struct bench bench;
+        struct others others = { &bench, .pauses = conditional };
+        struct compact_settings settings = quick_settings();
+        struct maintain_options options = { .short_lived = true };
+        struct maintain_report maintained = { 0 };
+        struct hf_error error;
+        char why[HF_WHY_MAX];
+        bool paused = false;
+        bench_open(&bench, 2, &settings);
+        for (size_t i = 0; i < 2; i++)
+            bench.hands[i].tree->store->traits.delete_conditional = conditional;
+        bench_add(&bench, 2);
+        shorten_wait(&bench, 1);
+        step_until_spent(&bench.hands[0]);
+        world_write(&bench.world, "data/default/L0/2026/11/dead.usv", VIEW("x"));
+        MUST(catalog_tree_pause(bench.hands[0].tree, VIEW("x"), VIEW("y"), &error));
+        script_rule(&bench.hands[1].peer.way, .name = "slow", .skip = n, .times = 1,
+                    .before = finish_and_create_again, .argument = &others);
+        maintain_round(bench.hands[1].tree, &options, &maintained, &error);
+        was_slow = script_met(&bench.hands[1].peer.way, "slow") > 0;
+        if (was_slow) {
+            struct audit audit = bench_audit(&bench);
+            if (audit.live != 3 || audit.missing > 0)
+                FAIL("slow at call %u: %zu of 3 chunks are live, %zu without an object", n,
+                     audit.live, audit.missing);
+            MUST(catalog_tree_is_paused(bench.hands[0].tree, &paused, why, &error));
+            ASSERT(paused == others.pauses);
+        }
+        bench_close(&bench);
+        ASSERT(n < 200);
+    }
+}
+
+static void a_slow_worker_spares_what_was_created_again(void **state)
+{
+    (void)state;
+    check_new_partition_stays(/* conditional */ true);
+    check_new_partition_stays(/* conditional */ false);
+}
+
 /* ---- Each call in turn --------------------------------------------------------------- */
 
 /* Whichever call fails, the next steps finish. The first step is made before D has passed, so the
@@ -387,6 +471,8 @@ int main(int argc, char **argv)
            clients_that_do_not_know_are_refused),
         IT("the lease of a dead worker is settled first",
            the_lease_of_a_dead_worker_is_settled_first),
+        IT("a slow worker spares a partition that was created again under the name",
+           a_slow_worker_spares_what_was_created_again),
         IT("whichever call is refused, the next steps finish", whichever_call_is_refused),
         IT("whichever reply is lost, the next steps finish", whichever_reply_is_lost),
         IT("whichever allocation fails, the next steps finish", whichever_allocation_fails),

@@ -276,6 +276,45 @@ static void test_retires(void **state)
     bench_close(&bench);
 }
 
+static void keep_all_from_now_on(void *argument)
+{
+    struct bench *bench = argument;
+    struct compact_settings settings = settings_of_short_retention();
+    struct catalog_op op = { .kind = CATALOG_SET, .settings = &settings };
+    struct catalog_ref *ref;
+    struct hf_error error;
+    settings.retention_ms = 0;
+    MUST(catalog_tree_ref(bench->hands[1].tree, VIEW("default"), &ref, &error));
+    MUST(catalog_ref_apply(ref, &op, (struct mono_time){ 0 }));
+}
+
+/* A round may be long, and what it has read is old by then. */
+static void test_retention_that_was_lifted(void **state)
+{
+    bool was_late = true;
+    (void)state;
+    for (unsigned n = 1; was_late; n++) {
+        struct bench bench;
+        struct compact_settings settings = settings_of_short_retention();
+        bench_open(&bench, 2, &settings);
+        bench_add(&bench, 3);
+        add_a_newer_chunk(&bench, &settings);
+        script_rule(&bench.hands[0].peer.way, .name = "set", .skip = n, .times = 1,
+                    .before = keep_all_from_now_on, .argument = &bench);
+        uint64_t retired = maintain(&bench.hands[0]).retired;
+        was_late = script_met(&bench.hands[0].peer.way, "set") > 0;
+        if (was_late && retired == 0)
+            assert_int_equal(bench_audit(&bench).live, 4);
+        else if (was_late) /* it was changed after the swap */
+            assert_int_equal(bench_audit(&bench).tombstones, 3);
+        if (was_late &&
+            n == 1) /* the walk has read the catalog, and nothing else was done yet */
+            assert_int_equal(retired, 0);
+        bench_close(&bench);
+        ASSERT(n < 200);
+    }
+}
+
 static void copy_a_retired_key(void *argument, const struct catalog *catalog,
                                const struct evidence *evidence)
 {
@@ -314,6 +353,51 @@ static void test_undelete_of_a_large_retention(void **state)
     MUST(catalog_ref_apply(ref, &op, (struct mono_time){ 0 }));
     assert_int_equal(op.moved, MANY);
     MUST(catalog_ref_show(ref, expect_nothing_hidden, &live, &error));
+    bench_close(&bench);
+}
+
+#define MANY_NAMES ((size_t)4000)
+
+/* Names that were never added, and the object of one of them. */
+static void condemn_many(struct bench *bench, unsigned group)
+{
+    static char names[MANY_NAMES][64];
+    static struct view keys[MANY_NAMES];
+    struct catalog_op op = { .kind = CATALOG_CONDEMN, .keys = keys, .key_count = MANY_NAMES };
+    struct catalog_ref *ref;
+    struct hf_error error;
+    for (size_t i = 0; i < MANY_NAMES; i++) {
+        snprintf(names[i], sizeof names[i], "data/default/L1/2026/11/%u-%05zu.usv", group, i);
+        keys[i] = view_of(names[i]);
+    }
+    world_write(&bench->world, names[0], VIEW("x"));
+    MUST(catalog_tree_ref(bench->hands[0].tree, VIEW("default"), &ref, &error));
+    MUST(catalog_ref_apply(ref, &op, (struct mono_time){ 0 }));
+}
+
+/* Two removals with an object that cannot be deleted are as much as a round deletes. */
+static void test_stuck_removals(void **state)
+{
+    struct bench bench;
+    struct compact_settings settings = bench_settings();
+    struct maintain_options options = { .short_lived = false };
+    bool gone = false;
+    (void)state;
+    bench_open(&bench, 1, &settings);
+    for (unsigned group = 0; group < 3; group++)
+        condemn_many(&bench, group);
+    script_rule(&bench.hands[0].peer.way, .on = ON_DELETE, .part = "/0-00000.",
+                .fate = REFUSE(HF_DENIED));
+    script_rule(&bench.hands[0].peer.way, .on = ON_DELETE, .part = "/1-00000.",
+                .fate = REFUSE(HF_DENIED));
+    for (int i = 0; !gone && i < 30; i++) {
+        struct maintain_report report = { 0 };
+        maintain_round(bench.hands[0].tree, &options, &report, NULL);
+        char *text = world_text(&bench.world, "data/default/L1/2026/11/2-00000.usv");
+        gone = !text;
+        free(text);
+    }
+    ASSERT(gone);
     bench_close(&bench);
 }
 
@@ -469,8 +553,11 @@ int main(void)
         IT("what is pinned is left until the pin is gone", test_leaves_what_is_pinned),
         IT("chunks past their retention are retired, judged by the newest record",
            test_retires),
+        IT("a retention that was changed during the round retires nothing",
+           test_retention_that_was_lifted),
         IT("undelete shows the records of a retention of more chunks than one move takes",
            test_undelete_of_a_large_retention),
+        IT("objects that cannot be deleted do not keep all others", test_stuck_removals),
         IT("a round that is told to stop deletes nothing more", test_stops),
         IT("whichever call is refused, the next rounds clear all away", test_each_call_refused),
         IT("whichever reply is lost, the next rounds clear all away", test_each_reply_lost),

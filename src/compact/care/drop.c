@@ -14,6 +14,7 @@
 /* ---- Marking ------------------------------------------------------------------------- */
 
 struct marking {
+    bool begins;
     bool unmarked; /* the catalog that is being visited */
     bool all;      /* every catalog of this walk was marked before */
     struct hf_error error;
@@ -28,6 +29,8 @@ static enum hf_status visit_for_mark(void *argument, struct catalog_ref *ref,
     (void)ref;
     (void)evidence;
     marking->unmarked = catalog && !catalog->is_dropping;
+    if (marking->unmarked && !marking->begins && catalog->depth == 0)
+        return error_set(&marking->error, HF_NOT_FOUND, "the partition was dropped meanwhile");
     if (catalog || why->status == HF_NOT_FOUND) /* a child that was removed before */
         return HF_OK;
     marking->error = *why; /* its chunks cannot be dropped, so nothing is removed */
@@ -46,9 +49,9 @@ static enum hf_status mark_catalog(void *argument, struct catalog_ref *ref)
     return status;
 }
 
-enum hf_status drop_mark(struct catalog_tree *tree, struct hf_error *error)
+enum hf_status drop_mark(struct catalog_tree *tree, bool begins, struct hf_error *error)
 {
-    struct marking marking = { .all = false };
+    struct marking marking = { .begins = begins };
     client_active(tree->client);
     for (int i = 0; i < WALKS_MAX; i++) {
         if (marking.all)
@@ -181,7 +184,7 @@ enum hf_status drop_step(struct catalog_tree *tree, const struct drop_options *o
     struct drop_report before = { .gone = false }, after = { .gone = false };
     enum hf_status status = drop_count(tree, &before, error);
     if (status == HF_OK)
-        status = drop_mark(tree, error);
+        status = drop_mark(tree, /* begins */ true, error);
     if (status == HF_OK)
         status = maintain_round(tree, &maintain, &maintained, error);
     if (status == HF_OK)

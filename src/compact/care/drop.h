@@ -44,8 +44,9 @@ enum hf_status drop_count(struct catalog_tree *tree, struct drop_report *ret_rep
 enum hf_status drop_step(struct catalog_tree *tree, const struct drop_options *options,
                          struct drop_report *ret_report, struct hf_error *error);
 
-/* For maintain_round. Marks all catalogs of the partition. */
-enum hf_status drop_mark(struct catalog_tree *tree, struct hf_error *error);
+/* Marks all catalogs of the partition. A client that has only seen that somebody drops the
+ * partition does not begin, because it may have been created again since: NOT_FOUND. */
+enum hf_status drop_mark(struct catalog_tree *tree, bool begins, struct hf_error *error);
 
 /* For maintain_round. Removes the catalogs that are ready for it. OK also if there is none.
  * `deleted` is increased by the number of deleted objects that no catalog listed. A catalog whose

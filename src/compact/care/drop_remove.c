@@ -131,43 +131,73 @@ static enum hf_status check_outputs_settled(struct catalog_ref *ref, struct hf_e
 
 /* ---- Deleting ------------------------------------------------------------------------ */
 
-/* Deletes all objects with this prefix. They belong to the partition by their names, no catalog
- * lists them, and none ever will. *ret_all: nothing is left. */
-static enum hf_status delete_prefix(struct removing *removing, const char *prefix,
-                                    bool *ret_all, struct hf_error *error)
+static void look_whether_spent(void *argument, const struct catalog *catalog,
+                               const struct evidence *evidence)
+{
+    *(bool *)argument = catalog_is_spent(catalog, evidence);
+}
+
+/* CONFLICT: other clients have finished the drop, and the partition may have been created again.
+ * So what was found under its name before this call belongs to a partition that is dropped. */
+static enum hf_status check_still_spent(const struct marked *marked, struct hf_error *error)
+{
+    bool spent = false;
+    enum hf_status status = catalog_ref_show(marked->ref, look_whether_spent, &spent, error);
+    if ((status == HF_OK && !spent) || status == HF_NOT_FOUND)
+        return error_set(error, HF_CONFLICT, "the partition was dropped meanwhile");
+    return status;
+}
+
+/* Deletes the objects of one page of a listing. A delete that arrives late hits nothing else: the
+ * names of chunks are never used again, and the other objects are deleted in the version that was
+ * listed, if the store can do that. */
+static enum hf_status delete_leftovers(struct removing *removing, const struct marked *marked,
+                                       const struct list_call *page, struct hf_error *error)
 {
     struct store *store = removing->tree->store;
     struct delete_call *calls = removing->calls;
-    enum hf_status status = HF_OK;
-    *ret_all = false;
-    for (int page = 0; page < PAGES_MAX && status == HF_OK; page++) {
-        struct list_call list = { .prefix = view_of(prefix), .max = BATCH_MAX };
-        if (!removing_goes_on(removing))
-            return HF_OK;
-        status = store_list(store, &list);
-        *error = list.error;
-        *ret_all = status == HF_OK && list.count == 0;
-        for (size_t i = 0; i < list.count; i++)
-            calls[i] = (struct delete_call){ .key = list.entries[i].key };
-        size_t count = status == HF_OK ? list.count : 0;
-        if (count > 0)
-            store_delete_many(store, calls, count);
-        for (size_t i = 0; i < count; i++) {
-            bool gone = calls[i].error.status == HF_OK || calls[i].error.status == HF_NOT_FOUND;
-            *removing->deleted += gone;
-            if (!gone && status == HF_OK) {
-                *error = calls[i].error;
-                status = error->status;
-            }
+    enum hf_status status = check_still_spent(marked, error);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < page->count; i++) {
+        calls[i] = (struct delete_call){ .key = page->entries[i].key };
+        if (store->traits.delete_conditional)
+            calls[i].condition = if_match(&page->entries[i].info.etag);
+    }
+    store_delete_many(store, calls, page->count);
+    for (size_t i = 0; i < page->count; i++) {
+        bool gone = calls[i].error.status == HF_OK || calls[i].error.status == HF_NOT_FOUND;
+        *removing->deleted += gone;
+        if (!gone && status == HF_OK) {
+            *error = calls[i].error;
+            status = error->status;
         }
-        list_release(&list);
-        if (*ret_all)
-            break;
     }
     return status;
 }
 
-static enum hf_status delete_unlisted(struct removing *removing, const char *partition,
+/* Deletes all objects with this prefix. They belong to the partition by their names, no catalog
+ * lists them, and none ever will. *ret_all: nothing is left. */
+static enum hf_status delete_prefix(struct removing *removing, const struct marked *marked,
+                                    const char *prefix, bool *ret_all, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    *ret_all = false;
+    for (int page = 0; page < PAGES_MAX && status == HF_OK && !*ret_all; page++) {
+        struct list_call list = { .prefix = view_of(prefix), .max = BATCH_MAX };
+        if (!removing_goes_on(removing))
+            return HF_OK;
+        status = store_list(removing->tree->store, &list);
+        *error = list.error;
+        *ret_all = status == HF_OK && list.count == 0;
+        if (status == HF_OK && list.count > 0)
+            status = delete_leftovers(removing, marked, &list, error);
+        list_release(&list);
+    }
+    return status;
+}
+
+static enum hf_status delete_unlisted(struct removing *removing, const struct marked *marked,
                                       bool *ret_all, struct hf_error *error)
 {
     static const char *const folders[] = {
@@ -177,8 +207,8 @@ static enum hf_status delete_unlisted(struct removing *removing, const char *par
     };
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         char prefix[KEY_BYTES_MAX + 1];
-        snprintf(prefix, sizeof prefix, "%s%s/", folders[i], partition);
-        enum hf_status status = delete_prefix(removing, prefix, ret_all, error);
+        snprintf(prefix, sizeof prefix, "%s%s/", folders[i], marked->ref->partition);
+        enum hf_status status = delete_prefix(removing, marked, prefix, ret_all, error);
         if (status != HF_OK || !*ret_all)
             return status;
     }
@@ -186,25 +216,22 @@ static enum hf_status delete_unlisted(struct removing *removing, const char *par
 }
 
 /* Deletes a document that only informs, or that a client writes unconditionally anyway. */
-static enum hf_status delete_document(struct removing *removing, const char *partition,
+static enum hf_status delete_document(struct removing *removing, const struct marked *marked,
                                       const char *leaf, struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
-    if (!layout_partition_key(view_of(partition), leaf, key))
+    if (!layout_partition_key(view_of(marked->ref->partition), leaf, key))
         return HF_OK;
-    struct delete_call call = { .key = view_of(key) };
-    enum hf_status status = store_delete(removing->tree->store, &call);
-    *error = call.error;
-    return status == HF_NOT_FOUND ? error_clear(error) : status;
+    struct list_call list = { .prefix = view_of(key), .max = 1 };
+    enum hf_status status = store_list(removing->tree->store, &list);
+    *error = list.error;
+    if (status == HF_OK && list.count > 0 && view_equal(list.entries[0].key, view_of(key)))
+        status = delete_leftovers(removing, marked, &list, error);
+    list_release(&list);
+    return status;
 }
 
 /* ---- The catalog itself -------------------------------------------------------------- */
-
-static void look_whether_spent(void *argument, const struct catalog *catalog,
-                               const struct evidence *evidence)
-{
-    *(bool *)argument = catalog_is_spent(catalog, evidence);
-}
 
 /* Deletes the catalog if it is still the version that was just found to be spent: a lease may have
  * been settled since then, which condemns a name. */
@@ -260,7 +287,9 @@ static enum hf_status remove_partition(struct removing *removing, const struct m
     if (status == HF_OK)
         status = check_outputs_settled(marked->ref, error);
     if (status == HF_OK)
-        status = delete_unlisted(removing, partition, &all, error);
+        status = delete_unlisted(removing, marked, &all, error);
+    if (status == HF_OK && all)
+        status = check_still_spent(marked, error);
     if (status != HF_OK || !all)
         return status;
     if (!marked->is_child)
@@ -271,9 +300,9 @@ static enum hf_status remove_partition(struct removing *removing, const struct m
     if (status == HF_UNSUPPORTED && again)
         status = error_clear(error);
     if (status == HF_OK)
-        status = delete_document(removing, partition, LAYOUT_JOBS, error);
+        status = delete_document(removing, marked, LAYOUT_JOBS, error);
     if (status == HF_OK)
-        status = delete_document(removing, partition, LAYOUT_PAUSE, error);
+        status = delete_document(removing, marked, LAYOUT_PAUSE, error);
     return status == HF_OK ? remove_catalog(removing, marked, error) : status;
 }
 

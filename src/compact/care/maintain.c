@@ -28,7 +28,7 @@ struct chore {
     const struct chore *parent; /* NULL: none */
     uint64_t split_generation;  /* of a catalog with children; 0: unknown */
     bool retire;
-    int64_t cutoff_ms;
+    int64_t retention_ms, cutoff_ms;
     bool move; /* a grave is past grace, a stamp is to be renewed, or a merge to be given up */
     bool remove; /* there are objects to delete, or names to drop */
     bool drop;   /* the catalog is marked: the partition is being dropped */
@@ -64,20 +64,10 @@ static void keep_round_error(struct round *round, const struct hf_error *error)
 
 /* ---- Looking ------------------------------------------------------------------------- */
 
-/* If this machine's wall clock is ahead, it would expire live data. So the retention is counted
- * back from the newest record if that is earlier than the clock's time. */
-static int64_t retention_cutoff(const struct round *round, const struct catalog *catalog,
-                                const struct evidence *evidence)
+static int64_t now_for_retention(const struct round *round, const struct evidence *evidence)
 {
     bool dated = evidence->time_known && round->tree->store->traits.clock == STORE_CLOCK_DATE;
-    int64_t now_ms = (dated ? evidence->earliest.us : evidence->wall.us) / 1000;
-    int64_t newest_ms = INT64_MIN;
-    for (size_t i = 0; i < catalog->live_count; i++)
-        if (catalog->live[i].max_ms > newest_ms)
-            newest_ms = catalog->live[i].max_ms;
-    int64_t from_ms = now_ms < newest_ms ? now_ms : newest_ms;
-    int64_t span_ms = catalog->settings.retention_ms;
-    return from_ms < INT64_MIN + span_ms ? INT64_MIN : from_ms - span_ms;
+    return (dated ? evidence->earliest.us : evidence->wall.us) / 1000;
 }
 
 /* A short-lived process cannot watch an entry for long enough to prove its age. Instead it writes a
@@ -137,11 +127,10 @@ static enum hf_status visit_for_chores(void *argument, struct catalog_ref *ref,
     for (size_t i = 0; i < catalog->merge_count; i++)
         chore->move |= catalog_merge_is_broken(catalog, &catalog->merges[i]);
     struct span skew = SPAN_MS(catalog->settings.skew_tolerance_ms);
-    if (catalog->settings.retention_ms > 0 && catalog->live_count > 0) {
-        chore->cutoff_ms = retention_cutoff(round, catalog, evidence);
-        for (size_t i = 0; i < catalog->live_count; i++)
-            chore->retire |= catalog->live[i].max_ms < chore->cutoff_ms;
-    }
+    chore->retention_ms = catalog->settings.retention_ms;
+    chore->cutoff_ms = catalog_cutoff(catalog, now_for_retention(round, evidence));
+    for (size_t i = 0; i < catalog->live_count; i++)
+        chore->retire |= catalog->live[i].max_ms < chore->cutoff_ms;
     for (size_t i = 0; i < catalog->grave_count; i++) {
         const struct grave *grave = &catalog->graves[i];
         chore->move |= stamp_passed(grave->part.since, grave->part.seen,
@@ -243,16 +232,39 @@ static bool copy_removal(struct deletions *deletions, const struct removal *remo
     return true;
 }
 
+static bool removal_has_work(const struct deletions *deletions, const struct catalog *catalog,
+                             const struct removal *removal, const struct evidence *evidence)
+{
+    return removal->count > 0 &&
+           removal_is_due(deletions->round->tree->store, catalog, removal, evidence);
+}
+
+/* If there is more than a round deletes, it starts anywhere: otherwise a few removals with objects
+ * that are pinned, or that cannot be deleted, would keep all others waiting. */
+static size_t first_removal(const struct deletions *deletions, const struct catalog *catalog,
+                            const struct evidence *evidence)
+{
+    size_t keys = 0;
+    for (size_t i = 0; i < catalog->removal_count; i++)
+        if (removal_has_work(deletions, catalog, &catalog->removals[i], evidence))
+            keys += catalog->removals[i].count;
+    return keys <= DELETE_MAX
+               ? 0
+               : (size_t)env_random_below(deletions->round->tree->env, catalog->removal_count);
+}
+
 /* Lists the removals with something to delete. A removal whose objects were deleted once waits
  * until D has passed, and is then deleted again. */
 static void list_removals(void *argument, const struct catalog *catalog,
                           const struct evidence *evidence)
 {
     struct deletions *deletions = argument;
+    size_t first = first_removal(deletions, catalog, evidence);
     for (size_t i = 0; i < catalog->removal_count; i++) {
-        const struct removal *removal = &catalog->removals[i];
-        if (removal->count == 0 || deletions->key_count >= DELETE_MAX ||
-            !removal_is_due(deletions->round->tree->store, catalog, removal, evidence))
+        const struct removal *removal =
+            &catalog->removals[(first + i) % catalog->removal_count];
+        if (deletions->key_count >= DELETE_MAX ||
+            !removal_has_work(deletions, catalog, removal, evidence))
             continue;
         if (!copy_removal(deletions, removal)) {
             deletions->no_memory = true;
@@ -536,7 +548,9 @@ static void maintain_catalog(struct round *round, struct chore *chore)
     /* Outputs that were condemned just now can be deleted in this round. */
     chore->remove |= round->report->condemned > condemned;
     if (chore->retire && round_goes_on(round)) {
-        struct catalog_op op = { .kind = CATALOG_RETIRE, .cutoff_ms = chore->cutoff_ms };
+        struct catalog_op op = { .kind = CATALOG_RETIRE,
+                                 .retention_ms = chore->retention_ms,
+                                 .cutoff_ms = chore->cutoff_ms };
         apply_and_count(round, chore->ref, &op, &round->report->retired);
     }
     if (chore->move && round_goes_on(round)) {
@@ -556,9 +570,12 @@ static void maintain_drop(struct round *round)
                                     .argument = round->options->argument };
     struct hf_error error;
     size_t left;
-    if (drop_mark(round->tree, &error) != HF_OK ||
-        release_all(round->tree, /* unused */ false, &left, &error) != HF_OK ||
-        drop_remove(round->tree, &options, &round->report->deleted, &error) != HF_OK)
+    enum hf_status status = drop_mark(round->tree, /* begins */ false, &error);
+    if (status == HF_OK)
+        status = release_all(round->tree, /* unused */ false, &left, &error);
+    if (status == HF_OK)
+        status = drop_remove(round->tree, &options, &round->report->deleted, &error);
+    if (status != HF_OK && status != HF_NOT_FOUND) /* another client has finished the drop */
         keep_round_error(round, &error);
 }
 

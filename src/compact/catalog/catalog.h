@@ -407,6 +407,9 @@ uint64_t catalog_pressure(const struct catalog *catalog);
 /* Whether planning must pause because there are too many dead keys. */
 bool catalog_is_clogged(const struct catalog *catalog);
 
+/* Chunks whose newest record is earlier are past retention. INT64_MIN: none is. */
+int64_t catalog_cutoff(const struct catalog *catalog, int64_t now_ms);
+
 /* NOT_FOUND, with a sentence, if the partition is being dropped. For a client that is about to
  * ingest, merge or read. */
 enum hf_status catalog_check_dropping(const struct catalog *catalog, struct hf_error *error);
@@ -470,6 +473,8 @@ struct catalog_op {
     struct view culprit;
     struct view reason; /* of a failure or a quarantine, for people */
     int64_t cutoff_ms;  /* retire */
+    /* retire: that of the settings from which the cutoff was made; 0: it was not */
+    int64_t retention_ms;
     /* maintain: the maximum number of keys to move; 0: no limit. A grave is always moved as a
      * whole, and the first one is moved even if it exceeds the limit. */
     size_t most;

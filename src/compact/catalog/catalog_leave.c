@@ -39,23 +39,51 @@ static void note_expired(struct catalog *catalog, struct grave *grave, int64_t c
     grave->expired_ms = catalog->expired_ms;
 }
 
+/* If a wall clock is ahead, it would expire live data. So the retention is counted back from the
+ * newest record if that is earlier than the clock's time. */
+int64_t catalog_cutoff(const struct catalog *catalog, int64_t now_ms)
+{
+    int64_t from_ms = INT64_MIN, span_ms = catalog->settings.retention_ms;
+    if (span_ms == 0)
+        return INT64_MIN;
+    for (size_t i = 0; i < catalog->live_count; i++)
+        if (catalog->live[i].max_ms > from_ms)
+            from_ms = catalog->live[i].max_ms;
+    from_ms = now_ms < from_ms ? now_ms : from_ms;
+    return from_ms < INT64_MIN + span_ms ? INT64_MIN : from_ms - span_ms;
+}
+
+/* The caller made the cutoff from an earlier version. The settings may have been changed since
+ * then, and the newest record may have gone. */
+static int64_t cutoff_of(const struct catalog *catalog, const struct catalog_op *op)
+{
+    int64_t cutoff_ms = catalog_cutoff(catalog, INT64_MAX);
+    if (op->retention_ms == 0)
+        return op->cutoff_ms;
+    if (op->retention_ms != catalog->settings.retention_ms)
+        return INT64_MIN;
+    return op->cutoff_ms < cutoff_ms ? op->cutoff_ms : cutoff_ms;
+}
+
 /* Whether the operation retires this chunk. */
-static bool is_to_leave(const struct catalog_op *op, const struct chunk *chunk)
+static bool is_to_leave(const struct catalog_op *op, const struct chunk *chunk,
+                        int64_t cutoff_ms)
 {
     return op->kind == CATALOG_DISCARD ? view_equal(chunk->key, op->keys[0])
-                                       : is_past(chunk, op->cutoff_ms);
+                                       : is_past(chunk, cutoff_ms);
 }
 
 /* Turns chunks that are to leave into tombstones, which were merged into nothing. */
 static enum hf_status retire_chunks(struct catalog *catalog, struct catalog_op *op,
-                                    size_t count, const struct evidence *evidence)
+                                    int64_t cutoff_ms, size_t count,
+                                    const struct evidence *evidence)
 {
     struct chunk *chunks = catalog_take(catalog, count * sizeof *chunks);
     if (!chunks || !catalog_room_graves(catalog, 1) || !catalog_reserve_keys(catalog, count))
         return error_no_memory(&op->error);
     for (size_t i = 0; op->moved < count; i++) {
         struct chunk *chunk = &catalog->live[i];
-        if (is_to_leave(op, chunk)) {
+        if (is_to_leave(op, chunk, cutoff_ms)) {
             chunks[op->moved++] = *chunk;
             chunk->leaving = true;
         }
@@ -64,7 +92,7 @@ static enum hf_status retire_chunks(struct catalog *catalog, struct catalog_op *
     struct grave grave = catalog_new_grave(evidence, VIEW(""), chunks, count);
     grave.discarded = op->kind == CATALOG_DISCARD;
     if (!grave.discarded && catalog->settings.key.size > 0)
-        note_expired(catalog, &grave, op->cutoff_ms);
+        note_expired(catalog, &grave, cutoff_ms);
     catalog_push_grave(catalog, &grave);
     op->changed = true;
     return HF_OK;
@@ -75,12 +103,13 @@ static enum hf_status retire_chunks(struct catalog *catalog, struct catalog_op *
 enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *op,
                                     const struct evidence *evidence)
 {
+    int64_t cutoff_ms = cutoff_of(catalog, op);
     size_t count = 0;
     if (catalog_is_clogged(catalog))
         return HF_OK;
     for (size_t i = 0; i < catalog->live_count; i++)
-        count += is_to_leave(op, &catalog->live[i]);
-    return count > 0 ? retire_chunks(catalog, op, count, evidence) : HF_OK;
+        count += is_to_leave(op, &catalog->live[i], cutoff_ms);
+    return count > 0 ? retire_chunks(catalog, op, cutoff_ms, count, evidence) : HF_OK;
 }
 
 /* ---- Discard ------------------------------------------------------------------------- */
@@ -102,7 +131,7 @@ enum hf_status catalog_apply_discard(struct catalog *catalog, struct catalog_op 
     if (catalog_is_clogged(catalog))
         return error_set(&op->error, HF_UNAVAILABLE,
                          "too many chunks are waiting to be deleted; try again later");
-    return retire_chunks(catalog, op, 1, evidence);
+    return retire_chunks(catalog, op, /* cutoff_ms */ 0, 1, evidence);
 }
 
 /* ---- Maintain ------------------------------------------------------------------------ */
