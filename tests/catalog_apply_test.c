@@ -90,6 +90,25 @@ static void settings_that_changed_meanwhile(void **state)
     catalog_free(catalog);
 }
 
+static void a_late_bound_that_was_raised_revives_no_name(void **state)
+{
+    (void)state;
+    struct catalog *catalog = kit_catalog();
+    struct chunk chunk = kit_chunk(0, 1);
+    int64_t before_ms = catalog->settings.late_bound_ms;
+    struct catalog_op op = {
+        .kind = CATALOG_ADD, .chunks = &chunk, .chunk_count = 1, .late_bound_ms = before_ms
+    };
+    catalog->settings.late_bound_ms *= 2;
+    assert_status(HF_EXPIRED, kit_apply(catalog, &op, catalog_kit_at(50000)), &op.error);
+    catalog->settings.late_bound_ms = before_ms / 2;
+    op.late_bound_ms = before_ms;
+    assert_status(HF_EXPIRED, kit_apply(catalog, &op, catalog_kit_at(49999)), &op.error);
+    catalog->settings.late_bound_ms = before_ms * 2;
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(49999)), &op.error);
+    catalog_free(catalog);
+}
+
 static void add_is_refused(void **state)
 {
     (void)state;
@@ -494,6 +513,8 @@ int main(void)
            settings_that_changed_meanwhile),
         IT("an add of names that are condemned, old, foreign or none is refused",
            add_is_refused),
+        IT("a name that is too old stays so if D is raised",
+           a_late_bound_that_was_raised_revives_no_name),
         IT("an entry that would be too long is refused", long_entry_is_refused),
         IT("a full catalog refuses adds and says that it must be split", full_catalog_says_so),
         IT("writers beyond the bound are counted together", many_writers_share),

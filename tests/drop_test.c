@@ -4,6 +4,7 @@
 #include "compact/care/drop.h"
 #include "compact/care/maintain.h"
 #include "compact/care/pin.h"
+#include "compact/work/ingest.h"
 #include "job_kit.h"
 
 #include <stdio.h>
@@ -323,7 +324,7 @@ static void finish_and_create_again(void *argument)
 }
 
 /* Nothing is left to do but to remove the catalog, which lists no name any more. */
-static void step_until_spent(struct hand *hand)
+static void drop_until_spent(struct hand *hand)
 {
     struct drop_report report;
     struct hf_error error;
@@ -357,7 +358,7 @@ static void check_new_partition_stays(bool conditional)
             bench.hands[i].tree->store->traits.delete_conditional = conditional;
         bench_add(&bench, 2);
         shorten_wait(&bench, 1);
-        step_until_spent(&bench.hands[0]);
+        drop_until_spent(&bench.hands[0]);
         world_write(&bench.world, "data/default/L0/2026/11/dead.usv", VIEW("x"));
         MUST(catalog_tree_pause(bench.hands[0].tree, VIEW("x"), VIEW("y"), &error));
         script_rule(&bench.hands[1].peer.way, .name = "slow", .skip = n, .times = 1,
@@ -382,6 +383,53 @@ static void a_slow_worker_spares_what_was_created_again(void **state)
     (void)state;
     check_new_partition_stays(/* conditional */ true);
     check_new_partition_stays(/* conditional */ false);
+}
+
+static void come_near_the_end(void *argument)
+{
+    struct others *others = argument;
+    drop_until_spent(&others->bench->hands[0]);
+}
+
+/* An ingest is slow twice: until the partition is as good as gone, and until it is there again. */
+static void ingest_slowly(unsigned first, unsigned second, bool *ret_was_slow)
+{
+    struct bench bench;
+    struct others others = { &bench, .pauses = false };
+    struct compact_settings settings = quick_settings();
+    struct ingest_options options = { .writer = VIEW("w"), .patience = SPAN_MS(500) };
+    struct script *way = &bench.hands[1].peer.way;
+    char path[4300];
+    bench_open(&bench, 2, &settings);
+    snprintf(path, sizeof path, "%s/file", bench.world.folder);
+    FILE *written = fopen(path, "w");
+    ASSERT(written && fputs("row-00000000\n", written) >= 0 && fclose(written) == 0);
+    struct ingest_file file = { .path = path };
+    shorten_wait(&bench, 100);
+    script_rule(way, .name = "first", .skip = first, .times = 1, .before = come_near_the_end,
+                .argument = &others);
+    script_rule(way, .name = "second", .skip = second, .times = 1,
+                .before = finish_and_create_again, .argument = &others);
+    enum hf_status status =
+        ingest_files(bench.hands[1].tree, &file, 1, &options, &(struct hf_error){ 0 });
+    *ret_was_slow = script_met(way, "second") > 0;
+    if (*ret_was_slow) {
+        struct audit audit = bench_audit(&bench);
+        if (audit.missing > 0 || audit.live != 3 + (status == HF_OK))
+            FAIL("slow at calls %u and %u: %s, %zu chunks, %zu without an object", first,
+                 second, hf_status_name(status), audit.live, audit.missing);
+    }
+    bench_close(&bench);
+}
+
+static void a_slow_ingest_adds_nothing_that_was_deleted(void **state)
+{
+    bool was_slow = true;
+    (void)state;
+    for (unsigned first = 0; was_slow; first++) {
+        ingest_slowly(first, first + 2, &was_slow);
+        ingest_slowly(first, first + 1, &was_slow);
+    }
 }
 
 /* ---- Each call in turn --------------------------------------------------------------- */
@@ -473,6 +521,8 @@ int main(int argc, char **argv)
            the_lease_of_a_dead_worker_is_settled_first),
         IT("a slow worker spares a partition that was created again under the name",
            a_slow_worker_spares_what_was_created_again),
+        IT("a slow ingest adds nothing that a drop has deleted",
+           a_slow_ingest_adds_nothing_that_was_deleted),
         IT("whichever call is refused, the next steps finish", whichever_call_is_refused),
         IT("whichever reply is lost, the next steps finish", whichever_reply_is_lost),
         IT("whichever allocation fails, the next steps finish", whichever_allocation_fails),

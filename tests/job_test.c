@@ -338,6 +338,31 @@ static void test_claims_the_next(void **state)
     close_with_groups(&bench, orders);
 }
 
+/* Otherwise its output would be compressed otherwise than its name says, and nobody could read
+ * it. */
+static void test_passes_by_a_name_of_other_settings(void **state)
+{
+    struct bench bench;
+    struct order *orders[2];
+    struct compact_settings settings = bench_settings();
+    struct catalog_op op = { .kind = CATALOG_SET, .settings = &settings };
+    struct catalog_ref *ref;
+    struct hf_error error;
+    (void)state;
+    open_with_groups(&bench, 2);
+    struct job_report report = run_and_claim(&bench, orders);
+    settings.coding = HF_MERGE_GZIP;
+    MUST(catalog_tree_ref(bench.hands[1].tree, VIEW("default"), &ref, &error));
+    MUST(catalog_ref_apply(ref, &op, (struct mono_time){ 0 }));
+    report = run_claimed(&bench, orders[1], report.claims[0], NULL);
+    assert_int_equal(report.end, HF_COMPACT_END_PASSED);
+    report = run_job(&bench.hands[1], orders[1]);
+    assert_int_equal(report.end, HF_COMPACT_END_COMMITTED);
+    ASSERT(view_ends_with(view_of(report.output), VIEW(".gz")));
+    assert_int_equal(bench_audit(&bench).open_leases, 0);
+    close_with_groups(&bench, orders);
+}
+
 static void test_cannot_claim_the_next(void **state)
 {
     struct bench bench;
@@ -623,6 +648,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IT("a group is merged, committed, and its lease completed", test_commits),
         IT("a job claims the next group when it completes its lease", test_claims_the_next),
+        IT("a claimed group whose output has a name of other settings is passed by",
+           test_passes_by_a_name_of_other_settings),
         IT("a group that somebody else has leased cannot be claimed, and the job is done all "
            "the "
            "same",

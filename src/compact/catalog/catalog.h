@@ -464,6 +464,7 @@ struct catalog_op {
     bool markers_counted; /* commit, range: otherwise, it kept no more than markers_kept */
     uint64_t markers_kept;
     struct mono_time drawn; /* add, commit, split: when the oldest new name was generated */
+    int64_t late_bound_ms;  /* ... and the D that its client has read; 0: the present one */
     enum hf_compact_blame blame; /* condemn; counted only if the key was not condemned before */
     const struct view *sources;
     size_t source_count;

@@ -29,11 +29,14 @@ bool chunk_was_live(enum chunk_state state)
 
 /* A client may be suspended for longer than D. By then another client may have condemned its name,
  * deleted its object and dropped the name, so the catalog would no longer recognise the name as
- * condemned. */
+ * condemned. If D has been raised since then, the smaller one was in force. */
 enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op *op,
                                 const struct evidence *evidence)
 {
-    struct span half = SPAN_MS(catalog->settings.late_bound_ms / 2);
+    int64_t late_ms = catalog->settings.late_bound_ms;
+    if (op->late_bound_ms > 0 && op->late_bound_ms < late_ms)
+        late_ms = op->late_bound_ms;
+    struct span half = SPAN_MS(late_ms / 2);
     if (RULE(NAMES_EXPIRE) && mono_since(evidence->now, op->drawn).us >= half.us)
         return error_set(
             &op->error, HF_EXPIRED,

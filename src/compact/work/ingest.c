@@ -137,6 +137,7 @@ static void look_for_room(void *argument, const struct catalog *catalog,
     struct catalog_room *room = argument;
     struct ingest *ingest = room->ingest;
     (void)evidence;
+    catalog_check_dropping(catalog, &ingest->refused);
     for (size_t i = 0; i < ingest->chosen_count; i++) {
         struct ingest_item *item = ingest->chosen[i];
         ingest->known[i] = catalog_knows_file(catalog, ingest->file_ids[i]);
@@ -192,7 +193,10 @@ static enum hf_status find_room(struct ingest *ingest, struct catalog_ref *ref,
         ingest->known[i] = false;
     }
     for (;;) {
+        ingest->looked_at = env_now(env);
         enum hf_status status = catalog_ref_show(ref, look_for_room, room, error);
+        if (status == HF_OK && ingest->refused.status != HF_OK)
+            return error_tell(error, ingest->refused.status, &ingest->refused);
         if (status != HF_OK || room->has_children || room->pressure < 100 ||
             are_all_known(ingest))
             return status;
@@ -341,6 +345,7 @@ static enum hf_status put_new_chunk(struct ingest *ingest, struct ingest_item *i
         status =
             chunk_key_draw(ingest->tree->env, &parts, item->file->key, &item->drawn, error);
     if (status == HF_OK) {
+        item->drawn = mono_earlier(item->drawn, ingest->looked_at);
         item->chunk.key = view_of(item->file->key);
         status = put_tries(ingest, item, fd, ret_maybe, error);
     }
@@ -481,6 +486,7 @@ static void add_chosen(struct ingest *ingest, struct catalog_ref *ref)
                              .chunks = ingest->chunks,
                              .chunk_count = ingest->chosen_count,
                              .drawn = ingest->chosen[0]->drawn,
+                             .late_bound_ms = ingest->settings.late_bound_ms,
                              .settings = &ingest->settings,
                              .ret_known = ingest->known };
     for (size_t i = 0; i < ingest->chosen_count; i++) {

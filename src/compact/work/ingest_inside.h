@@ -50,6 +50,9 @@ struct ingest {
     struct arena arena;      /* for the arrays below, and the strings of the settings */
     bool no_memory;          /* no memory for these strings */
     struct hf_error refused; /* the partition takes no files */
+    /* When the catalog was last read. A name counts as generated then: within D, the partition
+     * cannot be dropped and created again. */
+    struct mono_time looked_at;
     struct compact_settings settings;
     struct chunk_schema schema; /* if the files of the partition must agree in something */
     struct ingest_item *items;  /* of a batch */

@@ -35,6 +35,7 @@ struct job {
     struct hf_lock *done[JOB_CLAIMS_MAX]; /* of earlier jobs, to be completed with ours */
     size_t done_count;
     struct mono_time drawn;
+    int64_t late_bound_ms; /* as it was read before */
     bool holds, no_memory; /* both set by the last check_group_holds() */
     bool told_to_stop, lease_gone;
     bool took_too_long; /* more than D/2 from name to commit */
@@ -90,6 +91,13 @@ static bool is_begin_marked(const struct order *order, const struct catalog *cat
     return false;
 }
 
+/* The name of an output says how it is compressed, and was drawn by the settings of that time. */
+static bool output_name_holds(const struct job *job)
+{
+    struct view output = view_of(job->report->output);
+    return output.size == 0 || merge_coding_of_name(output) == job->settings.coding;
+}
+
 static void check_group_holds(void *argument, const struct catalog *catalog,
                               const struct evidence *evidence)
 {
@@ -99,13 +107,14 @@ static void check_group_holds(void *argument, const struct catalog *catalog,
     job->no_memory = !compact_settings_keep(&job->settings, &job->arena);
     job->marks_begin = is_range(job) || is_begin_marked(job->order, catalog);
     if (is_range(job)) {
-        job->holds = range_holds(job->order, catalog, &job->drops_markers);
+        job->holds =
+            range_holds(job->order, catalog, &job->drops_markers) && output_name_holds(job);
         return;
     }
     job->drops_markers = !job->options->keep_markers && !job->order->test &&
                          catalog_check_markers(catalog, job->keys, job->order->count, evidence,
                                                &ignored) == HF_OK;
-    job->holds = none_was_tried_since(job->order, catalog) &&
+    job->holds = none_was_tried_since(job->order, catalog) && output_name_holds(job) &&
                  (job->drops_markers || !job->order->drops) &&
                  plan_still_holds(catalog, job->order->level, job->keys, job->order->count,
                                   job->order->forced || job->order->test || job->order->drops);
@@ -135,6 +144,7 @@ static enum hf_status draw_output(struct job *job, struct hf_error *error)
                        &(struct chunk_key_parts){ view_of(job->order->ref->partition),
                                                   job->order->level, min_ms, &job->settings },
                        job->report->output, &job->drawn, error);
+    job->late_bound_ms = job->settings.late_bound_ms;
     MUTANT(mutant_names_output_after_sources(job->keys, job->order->count, status,
                                              job->report->output));
     return status;
@@ -309,6 +319,7 @@ static void take_claim(const struct job *next, struct job_claim *ret_claim)
 {
     ret_claim->lock = next->lock;
     ret_claim->drawn = next->drawn;
+    ret_claim->late_bound_ms = next->late_bound_ms;
     memcpy(ret_claim->output, next->report->output, sizeof ret_claim->output);
 }
 
@@ -555,7 +566,8 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
                              .drops_markers = product->markers_dropped,
                              .markers_counted = product->markers_counted,
                              .markers_kept = product->markers_kept,
-                             .drawn = job->drawn };
+                             .drawn = job->drawn,
+                             .late_bound_ms = job->late_bound_ms };
     order_source_times(job->order, &op.target.min_ms, &op.target.max_ms);
     enum hf_status status = catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
     *error = op.error;
@@ -771,6 +783,7 @@ void job_run(struct catalog_tree *tree, struct merger *merger, const struct orde
     if (options->claim) {
         job.lock = options->claim->lock;
         job.drawn = options->claim->drawn;
+        job.late_bound_ms = options->claim->late_bound_ms;
         memcpy(ret_report->output, options->claim->output, sizeof ret_report->output);
     }
     for (; job.done_count < options->done_count; job.done_count++)

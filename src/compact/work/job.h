@@ -61,7 +61,8 @@ void order_source_times(const struct order *order, int64_t *ret_min_ms, int64_t 
 struct job_claim {
     struct hf_lock *lock; /* NULL: none */
     char output[KEY_BYTES_MAX + 1];
-    struct mono_time drawn; /* when the name of the output was drawn */
+    struct mono_time drawn; /* when the name of the output was drawn ... */
+    int64_t late_bound_ms;  /* ... and D, as it was read before */
 };
 
 struct job_report {
