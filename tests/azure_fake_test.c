@@ -105,6 +105,21 @@ static void listings_at_the_same_time_keep_their_places(void **state)
     store_close(store);
 }
 
+/* ---- Reading ------------------------------------------------------------------------- */
+
+static void a_304_counts_only_for_a_comparison(void **state)
+{
+    (void)state;
+    struct store *store = open_azure("unmodified-304");
+    struct buffer body = BUFFER_INIT(100);
+    struct get_call call = { .key = VIEW("k"), .body = &body };
+    assert_status(HF_UNAVAILABLE, store_get(store, &call), &call.error);
+    etag_set(&call.none_match, VIEW("x"));
+    assert_status(HF_NOT_MODIFIED, store_get(store, &call), &call.error);
+    buffer_release(&body);
+    store_close(store);
+}
+
 /* ---- Block lists --------------------------------------------------------------------- */
 
 /* A proxy may have passed the block list on, lost the reply, and sent it again. */
@@ -147,6 +162,8 @@ int main(void)
            a_listing_from_the_middle_misses_nothing),
         IT("listings at the same time keep their places",
            listings_at_the_same_time_keep_their_places),
+        IT("not modified is an answer only to a read that named a version",
+           a_304_counts_only_for_a_comparison),
         IT("a block list that is refused may have been committed before",
            a_refused_block_list_is_unsure),
     };

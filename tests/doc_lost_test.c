@@ -312,6 +312,31 @@ static void unsure_each_by_itself(void **state)
     assert_int_equal(two.op.error.status, HF_TIMEOUT);
 }
 
+/* ---- "Not modified" that nobody asked for -------------------------------------------- */
+
+/* The put was refused, so the body contains an addition that is not in the store. */
+static void unasked_not_modified(void **state)
+{
+    struct kit *kit = *state;
+    kit_warm_up(kit);
+    kit_script(kit, SCRIPT(REFUSE(HF_UNAVAILABLE), REFUSE(HF_NOT_MODIFIED)), PASS);
+    assert_int_equal(kit_add(kit, 2), HF_OK);
+    assert_false(kit->calls[1].conditional);
+    assert_requests(kit, 2, 2);
+    assert_int_equal(kit_times(kit, 2), 1);
+}
+
+static void unasked_not_modified_at_first(void **state)
+{
+    struct kit *kit = *state;
+    kit_script(kit, SCRIPT(REFUSE(HF_NOT_MODIFIED)), REFUSE(HF_NOT_MODIFIED));
+    assert_int_equal(kit_add(kit, 2), HF_TIMEOUT);
+    assert_int_equal(kit_puts(kit), 0);
+    kit_script(kit, SCRIPT(REFUSE(HF_NOT_MODIFIED)), PASS);
+    assert_int_equal(kit_add(kit, 2), HF_OK);
+    assert_int_equal(kit_times(kit, 2), 1);
+}
+
 /* ---- Attempts ------------------------------------------------------------------------ */
 
 static void first_and_last_attempts(void **state)
@@ -489,6 +514,10 @@ int main(void)
         KIT("but as unsure, if an attempt may still land", denied_while_unsure),
         KIT("each operation of a lost put is unsure only if it changed something",
             unsure_each_by_itself),
+        KIT("not modified that nobody asked for does not make an unwritten change done",
+            unasked_not_modified),
+        KIT("not modified does not stand for a document that was never read",
+            unasked_not_modified_at_first),
         KIT("the first attempt and the last seven are remembered", first_and_last_attempts),
         KIT("an attempt's instant is before its put and after its load", one_instant),
         KIT("each write's bytes are new", each_write_is_new),

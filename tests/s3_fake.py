@@ -557,6 +557,13 @@ def unmodified_304(connection, request):
     connection.reply(304, headers={"ETag": '"x"'})
 
 
+def unmodified_rest(connection, request):
+    """Breaks off in the middle of an object, and answers the request for the rest as if it compared versions."""
+    if "range" in request.headers:
+        return unmodified_304(connection, request)
+    return half_reply(connection, request)
+
+
 def wrong_range(connection, request):
     """Answers every range with the first bytes of the object."""
     connection.reply(206, b"0123", {"ETag": '"x"', "Content-Range": "bytes 0-3/10"})
@@ -762,8 +769,8 @@ BEHAVIOURS = {
         skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, busy_409, gone_404,
         no_bucket, not_s3, unsigned_only, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,
         bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, federation, token, who, forgets,
-        only_100, timeout_408, unmodified_304, wrong_range, short_range, strange_headers, folders,
-        short_pages, unordered, rules, deletes_other, escapes, whole, clocked, clocked_tersely,
+        only_100, timeout_408, unmodified_304, unmodified_rest, wrong_range, short_range, strange_headers,
+        folders, short_pages, unordered, rules, deletes_other, escapes, whole, clocked, clocked_tersely,
         wrong_dates, old_dates, trailers, large, large_in_chunks,
         parrot, late_versions, refusing_versions, told_versions, azure_pages, azure_blocks)
 }

@@ -146,6 +146,56 @@ static void a_stream_can_be_stopped_while_it_stands_still(void **state)
     store_close(store);
 }
 
+/* ---- "Not modified" that nobody asked for -------------------------------------------- */
+
+static enum hf_status get(struct store *store, const char *none_match)
+{
+    struct buffer body = BUFFER_INIT(100);
+    struct get_call call = { .key = VIEW("k"), .body = &body };
+    etag_set(&call.none_match, view_of(none_match));
+    store_get(store, &call);
+    buffer_release(&body);
+    last = call.error;
+    return last.status;
+}
+
+static void a_304_counts_only_for_a_comparison(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("unmodified-304", "");
+    assert_status(HF_UNAVAILABLE, get(store, ""), &last);
+    assert_status(HF_NOT_MODIFIED, get(store, "x"), &last);
+    store_close(store);
+}
+
+/* The conditions of gs are of generations, and it compares them by itself. */
+static void a_304_of_google_is_no_answer(void **state)
+{
+    (void)state;
+    char url[128];
+    struct store *store = NULL;
+    setenv("GS_ACCESS_KEY_ID", "access", 1);
+    setenv("GS_SECRET_ACCESS_KEY", "secret", 1);
+    snprintf(url, sizeof url, "gs://unmodified-304?endpoint=http://127.0.0.1:%d", fake_port());
+    assert_status(HF_OK, store_open(env_real(), view_of(url), &store, &last), &last);
+    assert_status(HF_UNAVAILABLE, get(store, ""), &last);
+    assert_status(HF_UNAVAILABLE, get(store, "1"), &last);
+    store_close(store);
+}
+
+/* The request for the rest of an object names the version that it must be of, and no other. */
+static void a_304_is_no_rest_of_an_object(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("unmodified-rest", "");
+    int fd = scratch_file();
+    struct get_call call = { .key = VIEW("k") };
+    etag_set(&call.none_match, VIEW("y"));
+    assert_status(HF_UNAVAILABLE, store_get_file(store, &call, fd, NULL), &call.error);
+    close(fd);
+    store_close(store);
+}
+
 static void etags_cannot_smuggle_headers(void **state)
 {
     (void)state;
@@ -655,6 +705,11 @@ int main(void)
            a_silent_store_ends_a_stream_in_time),
         IT("a stream can be stopped while nothing moves",
            a_stream_can_be_stopped_while_it_stands_still),
+        IT("not modified is an answer only to a read that named a version",
+           a_304_counts_only_for_a_comparison),
+        IT("not modified is no answer of Google at all", a_304_of_google_is_no_answer),
+        IT("not modified is no answer to a request for the rest of an object",
+           a_304_is_no_rest_of_an_object),
         IT("an ETag with line breaks is never sent", etags_cannot_smuggle_headers),
         IT("what If-Match takes for any version, or for several, is no ETag",
            an_etag_is_one_version),

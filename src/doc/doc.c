@@ -248,7 +248,8 @@ static enum hf_status load_body(struct doc *doc, struct get_call *get, struct hf
     buffer_clear(&doc->text);
     doc->unreadable = false;
     /* A stale body may contain changes that were never written, under the ETag of the version
-     * without them. "Not modified" would make these changes look as if they were stored. */
+     * without them. "Not modified" would make these changes look as if they were stored, also
+     * where nobody asked for it. */
     bool compared = doc->body && !doc->stale;
     if (compared)
         get->none_match = doc->etag;
@@ -259,6 +260,9 @@ static enum hf_status load_body(struct doc *doc, struct get_call *get, struct hf
     if (compared && (status == HF_OK || status == HF_NOT_MODIFIED))
         crowd_note_read(&doc->crowd, mono_since(sent, doc->current), status == HF_OK,
                         env_now(doc->store->env));
+    if (status == HF_NOT_MODIFIED && !compared)
+        return error_set(error, HF_UNAVAILABLE,
+                         "the store compared the document with no version that was named");
     if (status == HF_NOT_MODIFIED) {
         doc->current = env_now(doc->store->env);
         doc->doubted = false;

@@ -165,12 +165,25 @@ static enum hf_status check_server_error(const struct remote_request *request,
                             reply, body, NULL);
 }
 
-/* 304 is for reads, but some stores refuse a put with If-None-Match this way. */
+/* Whether this attempt names a version that the caller has. */
+static bool names_known_version(const struct remote_request *request)
+{
+    for (size_t i = 0; i < request->header_count; i++)
+        if (view_equal(request->headers[i].name, VIEW("if-none-match")))
+            return true;
+    return false;
+}
+
+/* 304 is for reads, but some stores refuse a put with If-None-Match this way. A broken cache may
+ * answer so to any read. It would then stand for a version that the caller does not have. */
 static enum hf_status check_not_modified(const struct remote_request *request,
                                          struct hf_error *error)
 {
-    if (!request->writes)
+    if (!request->writes && names_known_version(request))
         return error_set(error, HF_NOT_MODIFIED, "not modified");
+    if (!request->writes)
+        return error_set(error, HF_UNAVAILABLE,
+                         "the store answered 304 to a read without a condition");
     if (request->condition == CONDITION_ALWAYS)
         return error_set(error, HF_UNAVAILABLE, "the store answered 304 to a write");
     return error_set(error, HF_CONFLICT, "%s",
