@@ -112,6 +112,9 @@ static void a_token_tells_when_it_ends(void **state)
         { "{\"access_token\":\"t\",\"expires_in\":\"3600\",\"expires_on\":\"5\"}", 1000003600 },
         { "{\"expires_on\":1000000600,\"access_token\":\"t\"}", 1000000600 },
         { "{\"access_token\":\"t\",\"expires_on\":\"11/18/2026 05:00:00 +00:00\"}", 0 },
+        { "{\"access_token\":\"t\",\"expires_in\":9223372036854}", 1034560000 },
+        { "{\"access_token\":\"t\",\"expires_on\":9223372036854}", 1034560000 },
+        { "{\"access_token\":\"t\",\"expires_in\":{\"a\":1}}", 0 },
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_int_equal(azure_credentials_from_json(view_of(good[i].json), date, &got, &error),
@@ -127,6 +130,7 @@ static void a_token_tells_when_it_ends(void **state)
                                        "{}",
                                        "{\"access_token\":\"a b\"}",
                                        "{\"access_token\":1}",
+                                       "{\"access_token\":\"t\",\"expires_in\":}",
                                        "{\"access_token\":\"t\"" };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(azure_credentials_from_json(view_of(bad[i]), date, &got, &error),

@@ -68,11 +68,11 @@ struct token_answer {
     uint64_t on_s; /* expires_on, as seconds since 1970; 0: unknown */
 };
 
-/* Azure sends these numbers as strings, except where it does not. */
+/* Azure sends these numbers as strings, except where it does not. Anything else is 0: unknown. */
 static void take_seconds(struct json_reader *reader, uint64_t *ret_seconds)
 {
     struct buffer text = BUFFER_INIT(64);
-    struct view raw;
+    struct view raw = VIEW("");
     if (json_peek(reader) == JSON_KIND_STRING) {
         json_take_string(reader, &text);
         raw = buffer_view(&text);
@@ -113,10 +113,11 @@ enum hf_status azure_credentials_from_json(struct view text, struct wall_time da
     else
         set_secret(to, AZURE_TOKEN, buffer_view(&answer.token), "the token", error);
     if (error->status == HF_OK && (answer.in_s > 0 || answer.on_s > 0)) {
+        struct wall_time on = { (int64_t)answer.on_s * 1000000 };
+        struct span life =
+            answer.in_s > 0 ? SPAN_S((int64_t)answer.in_s) : wall_since(on, date);
         to->life.ends = true;
-        to->life.expires = answer.in_s > 0
-                               ? wall_add(date, SPAN_S(answer.in_s))
-                               : (struct wall_time){ (int64_t)answer.on_s * 1000000 };
+        to->life.expires = wall_add(date, span_smaller(life, SPAN_S(TOKEN_SECONDS_MAX)));
     }
     secret_buffer_release(&answer.token);
     return error->status;

@@ -13,6 +13,9 @@ struct credentials_life {
     struct wall_time expires;
 };
 
+/* A token that lasts longer is taken to last this long. */
+#define TOKEN_SECONDS_MAX (400 * 86400)
+
 struct provider;
 
 struct provider_source {

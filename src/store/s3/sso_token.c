@@ -17,7 +17,6 @@
 
 #define CACHE_BYTES_MAX (64 * KIB)
 #define SAVED_BYTES_MAX (2 * CACHE_BYTES_MAX)
-#define SECONDS_MAX     (400 * 86400) /* a token that lasts longer is taken to last this long */
 
 /* A token is refreshed this long before it ends. */
 #define REFRESH_TOKEN_BEFORE SPAN_S(300)
@@ -192,7 +191,7 @@ static bool write_refresh(const struct login *login, struct buffer *to)
 static bool set_expiry(struct s3_provider *provider, struct login *login)
 {
     char text[TIME_TEXT_MAX];
-    uint64_t seconds = login->seconds < SECONDS_MAX ? login->seconds : SECONDS_MAX;
+    uint64_t seconds = login->seconds < TOKEN_SECONDS_MAX ? login->seconds : TOKEN_SECONDS_MAX;
     time_text(wall_add(env_wall(provider->cache.env), SPAN_S((int64_t)seconds)), text);
     text[strcspn(text, ".Z")] = '\0';
     buffer_clear(&login->expires);
