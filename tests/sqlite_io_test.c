@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -19,13 +20,15 @@
 
 /* ---- The layer ----------------------------------------------------------------------- */
 
-#define POISON "this page cannot be written"
+#define FILE_HEADER_SIZE 100
+#define POISON           "this page cannot be written"
 
 static struct {
     long until; /* so many go well, then one fails; below 0: none */
     int write_code;
-    int read_code; /* not 0: every read fails so */
-    bool stays;    /* then all writes fail, too */
+    _Atomic int read_code; /* not 0: every read of a page fails so */
+    atomic_uint reads;
+    bool stays; /* then all writes fail, too */
     bool fired;
 } fault = { .until = -1 };
 
@@ -87,7 +90,8 @@ static int layer_close(sqlite3_file *file)
 
 static int layer_read(sqlite3_file *file, void *bytes, int size, sqlite3_int64 offset)
 {
-    if (fault.read_code)
+    fault.reads++;
+    if (fault.read_code && size > FILE_HEADER_SIZE)
         return fault.read_code;
     if (fails_now())
         return SQLITE_IOERR_READ;
@@ -448,6 +452,44 @@ static void a_failed_read_is_not_a_missing_object(void **state)
 }
 
 /* Whatever code SQLite has for it: a swap that failed is not one that found nothing to do. */
+/* Waits until the first read has found the database busy, and ends that after a put in vain. */
+static void put_while_a_read_waits(void *argument)
+{
+    struct put_call put = { .key = VIEW("other"), .body = VIEW("1") };
+    for (int i = 0; i < 5000 && fault.reads < 2; i++)
+        env_sleep(env_real(), SPAN_MS(1));
+    put.deadline = mono_add(env_now(env_real()), SPAN_MS(100));
+    store_put(argument, &put);
+    fault.read_code = SQLITE_OK;
+}
+
+static void a_write_keeps_its_deadline_while_a_read_waits(void **state)
+{
+    (void)state;
+    char *folder = test_dir_make();
+    struct env_task *task;
+    struct hf_error error;
+    struct store *other = open_store(folder), *store = open_store(folder);
+    struct put_call put = { .key = VIEW("k"), .body = VIEW("1") };
+    assert_status(HF_OK, store_put(other, &put), &put.error); /* pages to be read */
+    fault.reads = 0;
+    fault.read_code = SQLITE_BUSY;
+    assert_status(HF_OK,
+                  env_task_start(env_real(), put_while_a_read_waits, store, &task, &error),
+                  &error);
+    struct buffer body = BUFFER_INIT(100);
+    struct get_call get = { .key = VIEW("k"),
+                            .body = &body,
+                            .deadline = mono_add(env_now(env_real()), SPAN_S(5)) };
+    enum hf_status status = store_get(store, &get);
+    env_task_join(env_real(), task);
+    assert_status(HF_OK, status, &get.error);
+    buffer_release(&body);
+    store_close(other);
+    store_close(store);
+    test_dir_remove(folder);
+}
+
 static void a_swap_that_fails_is_not_done(void **state)
 {
     (void)state;
@@ -703,6 +745,8 @@ int main(void)
            one_that_cannot_be_written_does_not_spoil_the_others),
         IT("a failed read is unavailable, not a missing object",
            a_failed_read_is_not_a_missing_object),
+        IT("a write keeps its deadline while the first read waits for the database",
+           a_write_keeps_its_deadline_while_a_read_waits),
         IT("a swap that fails is not told as done", a_swap_that_fails_is_not_done),
         IT("what a dead writer left is synced before any answer depends on it",
            no_answer_precedes_the_sync),

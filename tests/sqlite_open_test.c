@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sqlite_open_test.c: which files the sqlite store opens, and which it refuses without changing
- * them. */
+/* sqlite_open_test.c: which files the sqlite store opens, which it refuses without changing them,
+ * and how its first reads treat writes. */
 #include "sqlite_steps.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Refused, with that status, a sentence, and the file as it was. */
@@ -216,6 +218,62 @@ static void without_a_name_it_is_the_store_of_the_user(void **state)
     assert_status(HF_INVALID, store_open(env_real(), VIEW("sqlite:"), &store, &error), &error);
 }
 
+/* ---- The first reads ----------------------------------------------------------------- */
+
+/* Called before bytes of a large object are read. Replaces a function of the C library. */
+static void (*before_large_read)(void);
+
+__attribute__((visibility("default"))) ssize_t pread64(int fd, void *bytes, size_t size,
+                                                       off64_t offset)
+{
+    if (before_large_read && size > SQLITE_INLINE_MAX)
+        before_large_read();
+    return syscall(SYS_pread64, fd, bytes, size, offset);
+}
+
+struct writer_beside {
+    struct store *store;
+    struct put_call put;
+    atomic_bool ended;
+    bool in_time;
+    struct env_task *task;
+};
+
+static struct writer_beside beside;
+
+static void put_beside(void *argument)
+{
+    (void)argument;
+    store_put(beside.store, &beside.put);
+    beside.ended = true;
+}
+
+static void write_beside(void)
+{
+    struct hf_error error;
+    before_large_read = NULL;
+    assert_status(HF_OK, env_task_start(env_real(), put_beside, NULL, &beside.task, &error),
+                  &error);
+    for (int i = 0; i < 3000 && !beside.ended; i++)
+        env_sleep(env_real(), SPAN_MS(1));
+    beside.in_time = beside.ended;
+}
+
+static void a_write_does_not_wait_for_the_bytes_of_a_large_object(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    put_text(store, "large", (struct view){ big, LARGE });
+    beside = (struct writer_beside){ .store = store,
+                                     .put = { .key = VIEW("k"), .body = VIEW("1") } };
+    before_large_read = write_beside;
+    assert_holds(store, "large", (struct view){ big, LARGE });
+    env_task_join(env_real(), beside.task);
+    assert_true(beside.in_time);
+    assert_status(HF_OK, beside.put.error.status, &beside.put.error);
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +299,8 @@ int main(void)
            urls_it_cannot_make_sense_of_are_invalid),
         IT("without a name it is the store of the user",
            without_a_name_it_is_the_store_of_the_user),
+        IT("a write does not wait while a read copies a large object",
+           a_write_does_not_wait_for_the_bytes_of_a_large_object),
     };
     return sqlite_steps_run(tests, sizeof tests / sizeof tests[0]);
 }

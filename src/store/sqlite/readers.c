@@ -47,28 +47,20 @@ enum hf_status sqlite_reader_take(struct sqlite_readers *readers, struct mono_ti
     return error->status;
 }
 
-enum hf_status sqlite_reader_take_briefly(struct sqlite_readers *readers,
-                                          struct mono_time deadline,
-                                          struct sqlite_connection *ret_reader,
-                                          struct hf_error *error)
+bool sqlite_readers_lend(struct sqlite_readers *readers,
+                         struct sqlite_connection *ret_connection)
 {
     env_mutex_lock(&readers->mutex);
     /* Once a reader is open, there is nothing to save by borrowing the write connection. */
     bool lend = readers->open_count == 0 && readers->lent_count < READS_LENT_MAX;
     readers->lent_count += lend;
     env_mutex_unlock(&readers->mutex);
-    if (lend && sqlite_writer_lend(readers->writer, ret_reader))
-        return HF_OK;
-    return sqlite_reader_take(readers, deadline, ret_reader, error);
+    return lend && sqlite_writer_lend(readers->writer, ret_connection);
 }
 
 void sqlite_reader_give_back(struct sqlite_readers *readers,
                              const struct sqlite_connection *reader)
 {
-    if (reader->handle == readers->writer->connection.handle) {
-        sqlite_writer_take_back(readers->writer);
-        return;
-    }
     env_mutex_lock(&readers->mutex);
     readers->idle[readers->idle_count++] = *reader;
     env_cond_signal(&readers->freed);

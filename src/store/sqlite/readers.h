@@ -2,7 +2,7 @@
 /* readers.h: the connections with which an open sqlite store reads. There are only a few, and they
  * are opened on demand.
  *
- * The first short reads do not use them. Opening a connection takes longer than everything else
+ * The first rows are read without them. Opening a connection takes longer than everything else
  * that a short-lived program does with the store, so these reads use the write connection when no
  * write is in progress. */
 #ifndef STORE_SQLITE_READERS_H
@@ -11,7 +11,7 @@
 #include "store/sqlite/group.h"
 
 #define READERS_MAX    8
-#define READS_LENT_MAX 4
+#define READS_LENT_MAX 4 /* rows */
 
 struct sqlite_readers {
     const struct sqlite_database *database;
@@ -35,11 +35,11 @@ void sqlite_readers_release(struct sqlite_readers *readers);
 enum hf_status sqlite_reader_take(struct sqlite_readers *readers, struct mono_time deadline,
                                   struct sqlite_connection *ret_reader, struct hf_error *error);
 
-/* The same for a short read: writes may have to wait for it. */
-enum hf_status sqlite_reader_take_briefly(struct sqlite_readers *readers,
-                                          struct mono_time deadline,
-                                          struct sqlite_connection *ret_reader,
-                                          struct hf_error *error);
+/* Lends the write connection for reading one row. Writes wait for it past their deadlines, so its
+ * user must not wait itself, and returns it with sqlite_writer_take_back. False if a reader is open
+ * or a write is in progress. */
+bool sqlite_readers_lend(struct sqlite_readers *readers,
+                         struct sqlite_connection *ret_connection);
 
 void sqlite_reader_give_back(struct sqlite_readers *readers,
                              const struct sqlite_connection *reader);

@@ -72,12 +72,45 @@ static int fetch_row(struct sqlite_connection *reader, struct get_call *call,
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* The same, but waits while another connection briefly locks the whole database. */
-static enum hf_status fetch_row_patiently(struct sqlite_store *sqlite,
-                                          struct sqlite_connection *reader,
-                                          struct get_call *call, struct sqlite_row *ret_row,
-                                          uint64_t *ret_length)
+/* A connection for reading, taken when it is first needed. */
+struct row_reader {
+    struct sqlite_store *sqlite;
+    struct mono_time deadline; /* for the connection */
+    struct sqlite_connection connection;
+    bool taken;
+};
+
+static enum hf_status row_reader_init(struct row_reader *reader, struct sqlite_store *sqlite,
+                                      struct mono_time deadline, struct hf_error *error)
 {
+    *reader = (struct row_reader){ .sqlite = sqlite,
+                                   .deadline = local_deadline(sqlite->base.env, deadline) };
+    return store_is_forked(sqlite->pid, error) ? error->status : error_clear(error);
+}
+
+/* Reads a row with the write connection, if it is lent. After an error, a reader is asked. */
+static bool fetch_row_lent(struct sqlite_store *sqlite, struct get_call *call,
+                           struct sqlite_row *ret_row, uint64_t *ret_length)
+{
+    struct sqlite_connection writer;
+    if (!sqlite_readers_lend(&sqlite->readers, &writer))
+        return false;
+    int code = fetch_row(&writer, call, ret_row, ret_length);
+    sqlite_writer_take_back(&sqlite->writer);
+    return code == SQLITE_OK;
+}
+
+/* The same with any connection. Waits while another one briefly locks the whole database. */
+static enum hf_status fetch_row_patiently(struct row_reader *rows, struct get_call *call,
+                                          struct sqlite_row *ret_row, uint64_t *ret_length)
+{
+    struct sqlite_store *sqlite = rows->sqlite;
+    struct sqlite_connection *reader = &rows->connection;
+    if (!rows->taken &&
+        (fetch_row_lent(sqlite, call, ret_row, ret_length) ||
+         sqlite_reader_take(&sqlite->readers, rows->deadline, reader, &call->error) != HF_OK))
+        return call->error.status;
+    rows->taken = true;
     int code = fetch_row(reader, call, ret_row, ret_length);
     if (sqlite_is_busy(code)) {
         struct patience patience =
@@ -93,17 +126,16 @@ static enum hf_status fetch_row_patiently(struct sqlite_store *sqlite,
 
 /* Finds an object. If *ret_fd is -1 after OK, the range is in call->body. Otherwise the range must
  * be read from *ret_fd, a file that contains the whole object. */
-static enum hf_status find_object(struct sqlite_store *sqlite, struct sqlite_connection *reader,
-                                  struct get_call *call, int *ret_fd, uint64_t *ret_length)
+static enum hf_status find_object(struct row_reader *rows, struct get_call *call, int *ret_fd,
+                                  uint64_t *ret_length)
 {
     struct sqlite_row row;
     *ret_fd = -1;
     for (int i = 0; i < VANISHED_MAX; i++) {
-        if (fetch_row_patiently(sqlite, reader, call, &row, ret_length) != HF_OK ||
-            row.file[0] == '\0')
+        if (fetch_row_patiently(rows, call, &row, ret_length) != HF_OK || row.file[0] == '\0')
             return call->error.status;
         enum hf_status status =
-            large_file_read(&sqlite->folder, row.file, ret_fd, &call->error);
+            large_file_read(&rows->sqlite->folder, row.file, ret_fd, &call->error);
         if (status != HF_NOT_FOUND)
             return status;
     }
@@ -137,25 +169,24 @@ static void settle_gets(struct sqlite_store *sqlite, struct get_call *calls, siz
 static void sqlite_get(struct store *store, struct get_call *calls, size_t count)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
-    struct sqlite_connection reader;
+    struct row_reader rows;
     struct hf_error error;
-    struct mono_time deadline = local_deadline(sqlite->base.env, calls[0].deadline);
-    if (store_is_forked(sqlite->pid, &error) ||
-        sqlite_reader_take_briefly(&sqlite->readers, deadline, &reader, &error) != HF_OK) {
+    if (row_reader_init(&rows, sqlite, calls[0].deadline, &error) != HF_OK) {
         CALLS_FAIL(calls, count, error);
         return;
     }
     for (size_t i = 0; i < count; i++) {
         int fd;
         uint64_t length;
-        if (find_object(sqlite, &reader, &calls[i], &fd, &length) != HF_OK || fd < 0)
+        if (find_object(&rows, &calls[i], &fd, &length) != HF_OK || fd < 0)
             continue;
         if (check_size(&calls[i], fd) == HF_OK)
             get_append_file(&calls[i], fd, length,
                             "the file of the object is shorter than expected");
         close(fd);
     }
-    sqlite_reader_give_back(&sqlite->readers, &reader);
+    if (rows.taken)
+        sqlite_reader_give_back(&sqlite->readers, &rows.connection);
     settle_gets(sqlite, calls, count);
 }
 
@@ -164,16 +195,15 @@ static void sqlite_get(struct store *store, struct get_call *calls, size_t count
 static enum hf_status find_file(struct sqlite_store *sqlite, struct get_call *call,
                                 struct buffer *small, int *ret_fd, uint64_t *ret_length)
 {
-    struct sqlite_connection reader;
-    struct mono_time deadline = local_deadline(sqlite->base.env, call->deadline);
-    if (store_is_forked(sqlite->pid, &call->error) ||
-        sqlite_reader_take_briefly(&sqlite->readers, deadline, &reader, &call->error) != HF_OK)
+    struct row_reader rows;
+    if (row_reader_init(&rows, sqlite, call->deadline, &call->error) != HF_OK)
         return call->error.status;
     struct buffer *asked = call->body;
     call->body = small;
-    enum hf_status status = find_object(sqlite, &reader, call, ret_fd, ret_length);
+    enum hf_status status = find_object(&rows, call, ret_fd, ret_length);
     call->body = asked;
-    sqlite_reader_give_back(&sqlite->readers, &reader);
+    if (rows.taken)
+        sqlite_reader_give_back(&sqlite->readers, &rows.connection);
     settle_gets(sqlite, call, 1);
     if (call->error.status == status)
         return status;
