@@ -490,6 +490,28 @@ static void a_write_keeps_its_deadline_while_a_read_waits(void **state)
     test_dir_remove(folder);
 }
 
+static void a_read_that_opens_a_connection_keeps_its_deadline(void **state)
+{
+    (void)state;
+    char *folder = test_dir_make();
+    struct store *store = open_store(folder);
+    struct buffer body = BUFFER_INIT(100);
+    struct mono_time start = env_now(env_real());
+    struct get_call get = { .key = VIEW("k"),
+                            .body = &body,
+                            .deadline = mono_add(start, SPAN_MS(100)) };
+    for (int i = 0; i < 4; i++) /* by the write connection */
+        assert_int_equal(first_byte(store, "k"), '\0');
+    fault.read_code = SQLITE_BUSY;
+    enum hf_status status = store_get(store, &get);
+    fault.read_code = SQLITE_OK;
+    assert_status(HF_UNAVAILABLE, status, &get.error);
+    assert_true(mono_since(env_now(env_real()), start).us < SPAN_S(5).us);
+    buffer_release(&body);
+    store_close(store);
+    test_dir_remove(folder);
+}
+
 static void a_swap_that_fails_is_not_done(void **state)
 {
     (void)state;
@@ -747,6 +769,8 @@ int main(void)
            a_failed_read_is_not_a_missing_object),
         IT("a write keeps its deadline while the first read waits for the database",
            a_write_keeps_its_deadline_while_a_read_waits),
+        IT("a read that opens a connection ends at its deadline",
+           a_read_that_opens_a_connection_keeps_its_deadline),
         IT("a swap that fails is not told as done", a_swap_that_fails_is_not_done),
         IT("what a dead writer left is synced before any answer depends on it",
            no_answer_precedes_the_sync),

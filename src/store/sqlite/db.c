@@ -394,12 +394,9 @@ void sqlite_connection_close(struct sqlite_connection *connection)
 
 static enum hf_status finish_connection(const struct sqlite_database *database,
                                         struct sqlite_connection *connection,
-                                        struct hf_error *error)
+                                        struct mono_time deadline, struct hf_error *error)
 {
-    struct patience patience =
-        patience_until(database->env,
-                       mono_add(env_now(database->env), SPAN_MS(STORE_TIMEOUT_MS)),
-                       SQLITE_PAUSE_MAX);
+    struct patience patience = patience_until(database->env, deadline, SQLITE_PAUSE_MAX);
     int code;
     do {
         code = set_up_handle(database, connection->handle);
@@ -416,13 +413,14 @@ static enum hf_status finish_connection(const struct sqlite_database *database,
 }
 
 enum hf_status sqlite_connection_open(const struct sqlite_database *database,
+                                      struct mono_time deadline,
                                       struct sqlite_connection *ret_connection,
                                       struct hf_error *error)
 {
     struct sqlite_connection connection = { 0 };
     if (open_sqlite_handle(database, 0, &connection.handle, error) != HF_OK)
         return error->status;
-    if (finish_connection(database, &connection, error) != HF_OK) {
+    if (finish_connection(database, &connection, deadline, error) != HF_OK) {
         sqlite_connection_close(&connection);
         return error->status;
     }
@@ -463,10 +461,8 @@ static enum hf_status open_first(struct sqlite_database *database,
     env_random_hex(database->env, STORE_ID_DIGITS, database->id);
     if (open_sqlite_handle(database, SQLITE_OPEN_CREATE, &connection->handle, error) != HF_OK)
         return error->status;
-    struct patience patience =
-        patience_until(database->env,
-                       mono_add(env_now(database->env), SPAN_MS(STORE_TIMEOUT_MS)),
-                       SQLITE_PAUSE_MAX);
+    struct mono_time deadline = mono_add(env_now(database->env), SPAN_MS(STORE_TIMEOUT_MS));
+    struct patience patience = patience_until(database->env, deadline, SQLITE_PAUSE_MAX);
     enum file_kind kind = FILE_NEW;
     int code;
     do
@@ -499,7 +495,7 @@ static enum hf_status open_first(struct sqlite_database *database,
     const char *real = sqlite3_db_filename(connection->handle, "main");
     check(real && real[0] == '/' && strlen(real) < sizeof database->path);
     memmove(database->path, real, strlen(real) + 1);
-    return finish_connection(database, connection, error);
+    return finish_connection(database, connection, deadline, error);
 }
 
 enum hf_status sqlite_database_open(struct sqlite_database *database,

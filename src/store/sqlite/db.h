@@ -60,7 +60,9 @@ enum hf_status sqlite_database_open(struct sqlite_database *database,
                                     struct sqlite_connection *ret_writer,
                                     struct hf_error *error);
 
+/* Waits until the deadline while another connection locks the whole database. */
 enum hf_status sqlite_connection_open(const struct sqlite_database *database,
+                                      struct mono_time deadline,
                                       struct sqlite_connection *ret_connection,
                                       struct hf_error *error);
 void sqlite_connection_close(struct sqlite_connection *connection);

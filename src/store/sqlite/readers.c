@@ -38,7 +38,7 @@ enum hf_status sqlite_reader_take(struct sqlite_readers *readers, struct mono_ti
     env_mutex_unlock(&readers->mutex);
     if (!idle && !fresh)
         return error_set(error, HF_UNAVAILABLE, "all readers of the database are busy");
-    if (idle || sqlite_connection_open(readers->database, ret_reader, error) == HF_OK)
+    if (idle || sqlite_connection_open(readers->database, deadline, ret_reader, error) == HF_OK)
         return HF_OK;
     env_mutex_lock(&readers->mutex);
     readers->open_count--;
