@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* azure_fake_test.c: the azure store with a stand-in that does what Azurite never does. */
 #include "s3_fake.h"
+#include "store/probe.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -136,6 +137,23 @@ static void a_refused_block_list_is_unsure(void **state)
     store_close(store);
 }
 
+static void a_block_list_without_an_answer_is_no_verdict(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *behaviour;
+        bool unanswered;
+    } rows[] = { { "azure-busy", true }, { "denied", false } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct store *store = open_azure(rows[i].behaviour);
+        struct probe_report report = { .count = 0 };
+        store->ops->inspect(store, mono_add(env_now(env_real()), SPAN_S(2)), &report);
+        assert_false(report.traits.put_file_conditional);
+        assert_int_equal(report.unanswered, rows[i].unanswered);
+        store_close(store);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -166,6 +184,8 @@ int main(void)
            a_304_counts_only_for_a_comparison),
         IT("a block list that is refused may have been committed before",
            a_refused_block_list_is_unsure),
+        IT("a block list without an answer says nothing about the store",
+           a_block_list_without_an_answer_is_no_verdict),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -515,6 +515,29 @@ def uploads(connection, request):
                                  "<ETag>&quot;whole-1&quot;</ETag></CompleteMultipartUploadResult>")
 
 
+def late_uploads(connection, request):
+    """A small S3 with conditional uploads of one part. The first completion gets no proper answer."""
+    if "uploads" in request.query:
+        return connection.reply(200, "<InitiateMultipartUploadResult><UploadId>u1</UploadId>"
+                                     "</InitiateMultipartUploadResult>")
+    if "uploadId" not in request.query:
+        return plain(connection, request)
+    if request.method != "POST":
+        return connection.reply(200 if request.method == "PUT" else 204, headers={"ETag": '"1"'})
+    with LOCK:
+        first = (request.bucket, "completed") not in OBJECTS
+        OBJECTS[(request.bucket, "completed")] = b""
+        body = OBJECTS.get((request.bucket, request.key))
+        etag = f'"{hashlib.md5(body).hexdigest()}"' if body is not None else None
+        if first:
+            return connection.reply(500, error("InternalError"))
+        if etag and request.headers.get("if-none-match") == "*" or request.headers.get("if-match", etag) != etag:
+            return connection.reply(412, error("PreconditionFailed"))
+        OBJECTS[(request.bucket, request.key)] = request.body
+    return connection.reply(200, "<CompleteMultipartUploadResult><ETag>"
+                                 f"{hashlib.md5(request.body).hexdigest()}</ETag></CompleteMultipartUploadResult>")
+
+
 def deletes(connection, request):
     """A multi-object delete that leaves the key "kept"; single ones work."""
     if request.method == "POST":
@@ -692,6 +715,11 @@ def azure_blocks(connection, request):
     return connection.reply(201)
 
 
+def azure_busy(connection, request):
+    """Takes blocks, and fails with their list."""
+    return connection.reply(503 if request.query.get("comp") == ["blocklist"] else 201)
+
+
 # ---- Where credentials come from --------------------------------------------------------------
 
 
@@ -768,11 +796,11 @@ BEHAVIOURS = {
         looping, empty_pages, foreign_keys, cut_listing, redirect, other_region, malformed_region,
         skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, busy_409, gone_404,
         no_bucket, not_s3, unsigned_only, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,
-        bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, federation, token, who, forgets,
+        bare_only, never_matches, uploads, late_uploads, deletes, no_multi_delete, ecs, soon, sts, federation, token, who, forgets,
         only_100, timeout_408, unmodified_304, unmodified_rest, wrong_range, short_range, strange_headers,
         folders, short_pages, unordered, rules, deletes_other, escapes, whole, clocked, clocked_tersely,
         wrong_dates, old_dates, trailers, large, large_in_chunks,
-        parrot, late_versions, refusing_versions, told_versions, azure_pages, azure_blocks)
+        parrot, late_versions, refusing_versions, told_versions, azure_pages, azure_blocks, azure_busy)
 }
 BEHAVIOURS["latest"] = instance
 

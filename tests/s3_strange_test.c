@@ -303,12 +303,56 @@ static void any_rule_that_is_on_is_seen(void **state)
     (void)state;
     struct store *store = fake_open("rules", "");
     struct probe_report report = { .count = 0 };
-    store->ops->inspect(store, &report);
+    store->ops->inspect(store, (struct mono_time){ 0 }, &report);
     bool warned = false;
     for (size_t i = 0; i < report.count; i++)
         if (strcmp(report.findings[i].what, "lifecycle rules") == 0)
             warned = report.findings[i].verdict == HF_FINDING_WARNING;
     assert_true(warned);
+    store_close(store);
+}
+
+/* What a request without an answer says of conditional uploads is not kept for other clients. */
+static void an_unanswered_question_is_asked_again(void **state)
+{
+    (void)state;
+    struct hf_error error;
+    unsigned puts[4];
+    fake_reset();
+    for (size_t i = 0; i < 4; i++) {
+        puts[i] = fake_seen("PUT", "late-uploads");
+        struct store *store = fake_open("late-uploads", "");
+        assert_status(HF_OK, bucket_check(store, BUCKET_LOCKS, &error), &error);
+        assert_int_equal(store->traits.put_file_conditional, i > 0);
+        store_close(store);
+    }
+    assert_true(puts[2] > puts[1] + 10); /* probed again */
+    assert_int_equal(puts[3], puts[2]);  /* and kept */
+}
+
+static void a_store_without_uploads_has_answered(void **state)
+{
+    (void)state;
+    static const char *const buckets[] = { "not-implemented", "plain" };
+    for (size_t i = 0; i < 2; i++) {
+        struct store *store = fake_open(buckets[i], "");
+        struct probe_report report = { .count = 0 };
+        store->ops->inspect(store, (struct mono_time){ 0 }, &report);
+        assert_false(report.unanswered || report.traits.put_file_conditional);
+        store_close(store);
+    }
+}
+
+static void the_settings_are_asked_for_until_the_deadline(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("slow", "&timeout=2s");
+    struct probe_report report = { .count = 0 };
+    struct mono_time start = env_now(env_real());
+    store->ops->inspect(store, mono_add(start, SPAN_MS(100)), &report);
+    assert_true(report.unanswered);
+    /* One request removes what may have been put. */
+    assert_true(mono_since(env_now(env_real()), start).us < SPAN_S(5).us);
     store_close(store);
 }
 
@@ -719,6 +763,12 @@ int main(void)
            another_order_is_not_hidden),
         IT("the probe warns of any lifecycle rule that is on, not of the first only",
            any_rule_that_is_on_is_seen),
+        IT("what a request without an answer says of uploads is not kept, and asked again",
+           an_unanswered_question_is_asked_again),
+        IT("a store that says that it has no uploads has answered",
+           a_store_without_uploads_has_answered),
+        IT("the settings of a bucket are asked for until the deadline of the probe",
+           the_settings_are_asked_for_until_the_deadline),
         IT("the form of ETags that a probe has written down is not sought again",
            a_saved_form_of_etags_is_used),
         IT("a verdict counts as long as the bucket does or does not keep versions",

@@ -556,10 +556,11 @@ static void script_change(struct store *store, struct change_call *calls, size_t
         run_one(store, call_of_change(&calls[i]));
 }
 
-static void script_inspect(struct store *store, struct probe_report *report)
+static void script_inspect(struct store *store, struct mono_time deadline,
+                           struct probe_report *report)
 {
     struct store *inner = script_of(store)->inner;
-    inner->ops->inspect(inner, report);
+    inner->ops->inspect(inner, deadline, report);
 }
 
 static void script_learn(struct store *store, const struct store_traits *traits)

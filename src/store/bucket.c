@@ -623,7 +623,7 @@ enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report 
         struct probe_outcome outcome = { .report = ret_report,
                                          .error = error,
                                          .identity = identity_of(store, &space) };
-        bool verdict = status == HF_OK || status == HF_UNSUPPORTED;
+        bool verdict = (status == HF_OK && !ret_report->unanswered) || status == HF_UNSUPPORTED;
         enum hf_status kept =
             keep && verdict ? keep_outcome(store, &format, &outcome, &unkept) : HF_OK;
         if (status == HF_OK && kept != HF_OK) {
@@ -654,7 +654,8 @@ static enum hf_status probe_and_record(struct store *store, struct format *forma
                                      .yields = true };
     if (status == HF_OK) {
         adopt_traits(store, &report.traits);
-        if (keep_outcome(store, format, &outcome, &unkept) == HF_UNSUPPORTED) {
+        if (!report.unanswered &&
+            keep_outcome(store, format, &outcome, &unkept) == HF_UNSUPPORTED) {
             *error = unkept;
             status = HF_UNSUPPORTED;
         } else if (!rely_on(store, outcome.identity)) {

@@ -252,8 +252,7 @@ static enum hf_status find_fresh_etags(struct probe *probe)
     return HF_OK;
 }
 
-/* A request without a reply says nothing about the store's abilities. */
-static bool has_answer(enum hf_status status)
+bool probe_has_answer(enum hf_status status)
 {
     return status != HF_UNSURE && status != HF_UNAVAILABLE && status != HF_TIMEOUT;
 }
@@ -267,11 +266,11 @@ static enum hf_status find_conditional_delete(struct probe *probe)
     bool survived = false, works = false;
     /* The wrong ETag comes first: some stores accept the condition and delete the object anyway. */
     enum hf_status asked = try_delete(probe, "b", wrong_match()), status = asked;
-    if (has_answer(asked))
+    if (probe_has_answer(asked))
         status = try_get(probe, "b", &body, &etag, &stamp);
     if (status == HF_OK && asked == HF_CONFLICT) { /* refused: now the right ETag */
         status = try_delete(probe, "b", if_match(&etag));
-        if (has_answer(status))
+        if (probe_has_answer(status))
             status = try_get(probe, "b", &body, &etag, &stamp);
         works = status == HF_NOT_FOUND;
         survived = true;
@@ -521,7 +520,7 @@ enum hf_status store_probe(struct store *store, struct mono_time deadline,
     bool judged = status == HF_OK || status == HF_UNSUPPORTED;
     for (struct store *layer = judged ? store : NULL; layer; layer = layer->inner)
         if (layer->ops->inspect)
-            layer->ops->inspect(layer, ret_report);
+            layer->ops->inspect(layer, deadline, ret_report);
     if (status == HF_OK)
         store->traits = ret_report->traits;
     return status;

@@ -24,12 +24,16 @@ struct probe_report {
     size_t count;
     struct store_traits traits;
     uint32_t requests; /* how many the probe has sent */
+    bool unanswered; /* `inspect` got no answer about a trait: what it set must not be saved */
 };
 
 /* Records one finding. Back ends that report on themselves (store_ops.inspect) use it too. */
 __attribute__((format(printf, 4, 5))) void probe_note(struct probe_report *report,
                                                       const char *what, enum hf_finding verdict,
                                                       const char *format, ...);
+
+/* False: a request without a reply, which says nothing about the store's abilities. */
+bool probe_has_answer(enum hf_status status);
 
 /* Tests the store and sets its traits, until `deadline` (zero: each request has the store's own
  * timeout). Returns UNSUPPORTED, with a message that says what failed, if the store breaks a

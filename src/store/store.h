@@ -260,7 +260,8 @@ struct store_ops {
     /* The following may also be NULL; a wrapper then passes the call on to its inner store.
      * `inspect` records facts about the store's settings and environment that only the back end can
      * see. */
-    void (*inspect)(struct store *store, struct probe_report *report);
+    void (*inspect)(struct store *store, struct mono_time deadline,
+                    struct probe_report *report);
     /* Like store_identify. NULL in our own stores. */
     bool (*identify)(struct store *store, struct buffer *text);
     /* Adopts the traits that an earlier probe found, to avoid probing again. */

@@ -141,7 +141,8 @@ void azure_put_file(struct store *store, struct put_call *call, int fd,
 /* ---- What the probe should know ------------------------------------------------------ */
 
 /* Puts one block, and makes it the object if there is none. */
-static enum hf_status put_one_block(struct azure_store *azure, struct put_call *call)
+static enum hf_status put_one_block(struct azure_store *azure, struct put_call *call,
+                                    struct probe_report *report)
 {
     char space[REMOTE_KEY_SPACE];
     struct upload upload = { .azure = azure,
@@ -152,20 +153,21 @@ static enum hf_status put_one_block(struct azure_store *azure, struct put_call *
     if (remote_key(&azure->remote, call->key, space, &upload.key, &call->error) == HF_OK &&
         send_block(&upload, 0, &source, /* progress */ NULL, &call->error) == HF_OK)
         commit_blocks(&upload);
+    report->unanswered = report->unanswered || !probe_has_answer(call->error.status);
     return call->error.status;
 }
 
-void azure_inspect(struct store *store, struct probe_report *report)
+void azure_inspect(struct store *store, struct mono_time deadline, struct probe_report *report)
 {
     struct azure_store *azure = azure_of(store);
     char name[64];
     snprintf(name, sizeof name, ".holdfast/scratch-%016" PRIx64, env_random_u64(store->env));
-    struct put_call first = { .key = view_of(name),
-                              .body = VIEW("1"),
-                              .condition = if_absent() };
+    struct put_call first = {
+        .key = view_of(name), .body = VIEW("1"), .condition = if_absent(), .deadline = deadline
+    };
     struct put_call second = first;
-    bool works =
-        put_one_block(azure, &first) == HF_OK && put_one_block(azure, &second) == HF_CONFLICT;
+    bool works = put_one_block(azure, &first, report) == HF_OK &&
+                 put_one_block(azure, &second, report) == HF_CONFLICT;
     struct delete_call removal = { .key = view_of(name) };
     store->ops->remove(store, &removal, 1);
     report->requests += 5;
@@ -174,5 +176,6 @@ void azure_inspect(struct store *store, struct probe_report *report)
         probe_note(report, "conditional block list", HF_FINDING_GOOD, "honoured");
     else
         probe_note(report, "conditional block list", HF_FINDING_LACKING,
-                   "large files are put in another way");
+                   report->unanswered ? "cannot be determined: the store did not answer"
+                                      : "large files are put in another way");
 }

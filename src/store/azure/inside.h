@@ -67,7 +67,7 @@ void azure_send_put(struct azure_store *azure, struct put_call *call,
 void azure_list(struct store *store, struct list_call *call);
 void azure_put_file(struct store *store, struct put_call *call, int fd,
                     const struct progress *progress);
-void azure_inspect(struct store *store, struct probe_report *report);
+void azure_inspect(struct store *store, struct mono_time deadline, struct probe_report *report);
 
 /* Frees the markers. */
 void azure_forget_markers(struct azure_store *azure);

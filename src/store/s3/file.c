@@ -81,8 +81,9 @@ struct upload {
     struct parts parts;
     struct etag *etags; /* one per part */
     char id[UPLOAD_ID_MAX + 1];
-    char mark[24];  /* in the object's metadata, to recognise our upload */
-    bool undecided; /* the store has not decided about the condition of the completion */
+    char mark[24];      /* in the object's metadata, to recognise our upload */
+    bool undecided;     /* the store has not decided about the condition of the completion */
+    bool unimplemented; /* so the store says: 501, or 404 for a new upload */
 };
 
 static enum hf_status send_part(void *argument, size_t index, const struct http_source *source,
@@ -138,6 +139,7 @@ static enum hf_status begin_upload(struct upload *upload)
             HF_OK &&
         (upload->id[0] == '\0' || strlen(upload->id) == UPLOAD_ID_MAX))
         error_set(error, HF_CORRUPT, "the store started an upload but sent no upload id");
+    upload->unimplemented = reply.status == 501 || reply.status == 404;
     http_reply_release(&reply);
     if (error->status == HF_UNSURE) /* an upload that was only started changes nothing */
         error->status = HF_UNAVAILABLE;
@@ -255,6 +257,7 @@ static void finish_upload(struct upload *upload)
             read_completion(upload, &reply);
         else
             read_lost_completion(upload, &reply);
+        upload->unimplemented = reply.status == 501;
         call->stamp = remote_stamp(&reply);
         http_reply_release(&reply);
     }
@@ -276,12 +279,13 @@ static void send_upload(struct upload *upload)
 }
 
 /* AWS asks clients to send the parts again where another write was in progress, because the upload
- * may be gone. */
-static void put_in_parts(struct s3_store *s3, struct put_call *call, struct parts *parts)
+ * may be gone. False: the store says that it does not implement this. */
+static bool put_in_parts(struct s3_store *s3, struct put_call *call, struct parts *parts)
 {
     struct upload *upload = calloc(1, sizeof *upload);
     struct etag *etags = calloc(parts->count, sizeof *etags);
     char space[REMOTE_KEY_SPACE];
+    bool implemented = true;
     if (!upload || !etags) {
         error_no_memory(&call->error);
         goto out;
@@ -294,9 +298,11 @@ static void put_in_parts(struct s3_store *s3, struct put_call *call, struct part
         goto out;
     for (int i = 0; i < UPLOADS_MAX && (i == 0 || upload->undecided); i++)
         send_upload(upload);
+    implemented = !upload->unimplemented;
 out:
     free(etags);
     free(upload);
+    return implemented;
 }
 
 /* ---- Put of a file ------------------------------------------------------------------- */
@@ -337,14 +343,18 @@ void s3_put_file(struct store *store, struct put_call *call, int fd,
 
 /* Puts one byte as an upload of one part. */
 static enum hf_status put_one_part(struct s3_store *s3, int fd, const char *name,
-                                   struct condition condition, struct etag *ret_etag,
-                                   struct probe_report *report)
+                                   struct condition condition, struct mono_time deadline,
+                                   struct etag *ret_etag, struct probe_report *report)
 {
-    struct put_call call = { .key = view_of(name), .condition = condition };
+    struct put_call call = { .key = view_of(name),
+                             .condition = condition,
+                             .deadline = deadline };
     struct parts parts = { .fd = fd };
     parts_divide(&parts, 1, PARTS_MAX);
-    put_in_parts(s3, &call, &parts);
+    bool implemented = put_in_parts(s3, &call, &parts);
     report->requests += 3;
+    if (implemented && !probe_has_answer(call.error.status))
+        report->unanswered = true;
     if (call.error.status == HF_OK)
         *ret_etag = call.etag;
     return call.error.status;
@@ -352,28 +362,30 @@ static enum hf_status put_one_part(struct s3_store *s3, int fd, const char *name
 
 /* A store that ignores the condition accepts the second or the third upload. */
 static bool try_conditional_parts(struct s3_store *s3, int fd, const char *name,
-                                  struct probe_report *report)
+                                  struct mono_time deadline, struct probe_report *report)
 {
     struct etag first, second;
     struct condition absent = if_absent();
-    if (put_one_part(s3, fd, name, absent, &first, report) != HF_OK ||
-        put_one_part(s3, fd, name, absent, &second, report) != HF_CONFLICT)
+    if (put_one_part(s3, fd, name, absent, deadline, &first, report) != HF_OK ||
+        put_one_part(s3, fd, name, absent, deadline, &second, report) != HF_CONFLICT)
         return false;
     struct condition wrong = if_match(&first), right = if_match(&first);
     wrong.etag.data[0] = wrong.etag.data[0] == '0' ? '1' : '0';
-    return put_one_part(s3, fd, name, wrong, &second, report) == HF_CONFLICT &&
-           put_one_part(s3, fd, name, right, &second, report) == HF_OK;
+    return put_one_part(s3, fd, name, wrong, deadline, &second, report) == HF_CONFLICT &&
+           put_one_part(s3, fd, name, right, deadline, &second, report) == HF_OK;
 }
 
-void s3_inspect_parts(struct s3_store *s3, struct probe_report *report)
+void s3_inspect_parts(struct s3_store *s3, struct mono_time deadline,
+                      struct probe_report *report)
 {
     const char *what = "conditional upload in parts";
     struct env *env = s3->remote.base.env;
     char name[64];
     snprintf(name, sizeof name, ".holdfast/scratch-%016" PRIx64, env_random_u64(env));
     int fd = memfd_create("part", MFD_CLOEXEC);
-    bool works =
-        fd >= 0 && write(fd, "1", 1) == 1 && try_conditional_parts(s3, fd, name, report);
+    bool ready = fd >= 0 && write(fd, "1", 1) == 1;
+    bool works = ready && try_conditional_parts(s3, fd, name, deadline, report);
+    report->unanswered = report->unanswered || !ready;
     if (fd >= 0)
         close(fd);
     struct delete_call removal = { .key = view_of(name) };
@@ -384,5 +396,7 @@ void s3_inspect_parts(struct s3_store *s3, struct probe_report *report)
         probe_note(report, what, HF_FINDING_GOOD, "honoured");
     else
         probe_note(report, what, HF_FINDING_LACKING,
-                   "not honoured: a put of a file with a condition is one request");
+                   report->unanswered
+                       ? "cannot be determined: the store did not answer"
+                       : "not honoured: a put of a file with a condition is one request");
 }

@@ -121,8 +121,9 @@ void s3_remove(struct store *store, struct delete_call *calls, size_t count);
 void s3_put_file(struct store *store, struct put_call *call, int fd,
                  const struct progress *progress);
 /* Whether the store honours conditions where an upload in parts is completed; for the probe. */
-void s3_inspect_parts(struct s3_store *s3, struct probe_report *report);
-void s3_inspect(struct store *store, struct probe_report *report);
+void s3_inspect_parts(struct s3_store *s3, struct mono_time deadline,
+                      struct probe_report *report);
+void s3_inspect(struct store *store, struct mono_time deadline, struct probe_report *report);
 bool s3_identify(struct store *store, struct buffer *text);
 void s3_learn(struct store *store, const struct store_traits *traits);
 bool s3_rely(struct store *store, struct view identity);

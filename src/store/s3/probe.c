@@ -220,11 +220,10 @@ static const struct setting google_settings[] = {
 /* A bucket without the setting answers 404 or an empty document. A setting that we may not read
  * is reported as unknown. */
 static void inspect_setting(struct s3_store *s3, const struct setting *setting,
-                            struct probe_report *report)
+                            struct mono_time deadline, struct probe_report *report)
 {
-    struct remote_request request = {
-        .method = "GET", .deadline = remote_deadline(&s3->remote, (struct mono_time){ 0 })
-    };
+    struct remote_request request = { .method = "GET",
+                                      .deadline = remote_deadline(&s3->remote, deadline) };
     bool enabled = false; /* in any of several rules */
     struct http_reply reply;
     struct hf_error error;
@@ -243,11 +242,12 @@ static void inspect_setting(struct s3_store *s3, const struct setting *setting,
     report->requests++;
 }
 
-static void inspect_google(struct s3_store *s3, struct probe_report *report)
+static void inspect_google(struct s3_store *s3, struct mono_time deadline,
+                           struct probe_report *report)
 {
     probe_note(report, "versions", HF_FINDING_GOOD, "generation numbers");
     for (size_t i = 0; i < sizeof google_settings / sizeof google_settings[0]; i++)
-        inspect_setting(s3, &google_settings[i], report);
+        inspect_setting(s3, &google_settings[i], deadline, report);
 }
 
 /* The endpoint of the zone says nothing about the bucket's settings. It has no versions. */
@@ -260,11 +260,11 @@ static void inspect_directory(struct probe_report *report)
                "cannot be read: make sure that none of them expires these objects");
 }
 
-void s3_inspect(struct store *store, struct probe_report *report)
+void s3_inspect(struct store *store, struct mono_time deadline, struct probe_report *report)
 {
     struct s3_store *s3 = s3_of(store);
     if (s3_is_google(s3)) {
-        inspect_google(s3, report);
+        inspect_google(s3, deadline, report);
         return;
     }
     enum s3_etag_form form = s3_etag_form(store);
@@ -273,11 +273,11 @@ void s3_inspect(struct store *store, struct probe_report *report)
                form == S3_ETAG_QUOTED ? "quoted"
                : form == S3_ETAG_BARE ? "bare, without quotes"
                                       : "not tried");
-    s3_inspect_parts(s3, report);
+    s3_inspect_parts(s3, deadline, report);
     if (s3_is_directory(s3)) {
         inspect_directory(report);
         return;
     }
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
-        inspect_setting(s3, &settings[i], report);
+        inspect_setting(s3, &settings[i], deadline, report);
 }
