@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_sweep_test.c: how the sweep of the sqlite store tells the file of a dead writer from one
- * whose commit may still become visible. */
+ * whose commit may still become visible, and which files it finds. */
 #include "sqlite_steps.h"
+#include "store/sqlite/files.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -152,6 +155,78 @@ static void an_unseen_commit_does_not_lose_its_file(void **state)
     assert_int_equal(count_files("s.objects"), 1);
 }
 
+/* ---- A folder of many files ---------------------------------------------------------- */
+
+#define MANY   100000 /* as many as a sweep usually looks at */
+#define PREFIX "0123456789abcdef"
+
+/* How many files with a row seem to come before those that are there, and how many are left. */
+static unsigned named, named_left;
+
+/* These replace functions of the C library. */
+__attribute__((visibility("default"))) struct dirent *readdir(DIR *walk)
+{
+    static struct dirent entry;
+    static struct dirent *(*real)(DIR *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "readdir64");
+    if (named_left == 0)
+        return real(walk);
+    snprintf(entry.d_name, sizeof entry.d_name, PREFIX "%032x", named_left--);
+    return &entry;
+}
+
+__attribute__((visibility("default"))) void rewinddir(DIR *walk)
+{
+    static void (*real)(DIR *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "rewinddir");
+    named_left = named;
+    real(walk);
+}
+
+/* What the sweep draws: how far it looks, and where it begins to remove. */
+static uint64_t drawn[] = { 0, MANY };
+static size_t draws;
+
+static void draw(struct env *env, void *bytes, size_t size)
+{
+    (void)env;
+    assert_int_equal(size, sizeof drawn[0]);
+    memcpy(bytes, &drawn[draws++ % 2], size);
+}
+
+static bool is_other(void *argument, const char *name)
+{
+    return strcmp(argument, name) != 0;
+}
+
+static bool discard_nothing(void *argument)
+{
+    (void)argument;
+    return true;
+}
+
+static void the_last_of_many_files_is_in_reach(void **state)
+{
+    (void)state;
+    char orphan[] = PREFIX "ffffffffffffffffffffffffffffffff";
+    struct env_ops ops = *env_real()->ops;
+    struct env env = *env_real();
+    ops.random = draw;
+    env.ops = &ops;
+    write_file(orphan, "", 0);
+    int fd = open(in_dir(""), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    struct large_folder folder = { .env = &env, .fd = fd, .store_id = PREFIX };
+    struct large_rows rows = { is_other, discard_nothing, orphan };
+    named = named_left = MANY;
+    large_folder_sweep(&folder, &rows);
+    named = named_left = 0;
+    assert_int_equal(access(in_dir(orphan), F_OK), -1);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +240,8 @@ int main(void)
            a_sweep_of_a_busy_database_removes_nothing),
         IT("a commit that nobody sees yet does not lose its large file",
            an_unseen_commit_does_not_lose_its_file),
+        IT("the last of very many large files is within the reach of a sweep",
+           the_last_of_many_files_is_in_reach),
     };
     return sqlite_steps_run(tests, sizeof tests / sizeof tests[0]);
 }

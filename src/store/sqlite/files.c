@@ -18,9 +18,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NAME_TRIES_MAX   16
-#define RANDOM_BYTES     16
-#define FOLDER_COUNT_MAX 100000
+#define NAME_TRIES_MAX 16
+#define RANDOM_BYTES   16
+
+/* A sweep counts at least this many files, if there are so many, and at most so many times more. */
+#define REACH_MIN    100000
+#define REACH_FACTOR 1000
 
 static_assert(LARGE_NAME_SIZE == 16 + 2 * RANDOM_BYTES + 1, "a name is an id and random bytes");
 
@@ -221,6 +224,13 @@ static void drop_orphans(const struct large_folder *folder, struct large_file *o
             large_file_keep(&orphans[i]);
 }
 
+/* How many files a sweep counts: at least n times the minimum in one of n sweeps. So most opens are
+ * fast, and no file of a large folder is out of reach. */
+static uint64_t draw_reach(struct env *env)
+{
+    return REACH_MIN * (REACH_FACTOR / (1 + env_random_below(env, REACH_FACTOR)));
+}
+
 void large_folder_sweep(const struct large_folder *folder, const struct large_rows *rows)
 {
     struct large_file orphans[SWEEP_MAX];
@@ -233,8 +243,8 @@ void large_folder_sweep(const struct large_folder *folder, const struct large_ro
         return;
     }
     const struct dirent *entry;
-    uint64_t count = 0;
-    while (count < FOLDER_COUNT_MAX && (entry = readdir(walk)))
+    uint64_t count = 0, reach = draw_reach(folder->env);
+    while (count < reach && (entry = readdir(walk)))
         count += is_large_entry(folder, entry);
     uint64_t start = count > SWEEP_MAX ? env_random_below(folder->env, count) : 0;
     rewinddir(walk);
