@@ -347,6 +347,41 @@ def _(s):
     s.run("renew", "-q", lease)
 
 
+# jansson refuses most of these, and would round or shorten the others.
+NOTES = ["99999999999999999999", "-1e999", '"a\\u0000b"', '{"\\u0000":1}', '"\\u00e9 \\/"',
+         "0.12345678901234567890", '{"a":1, "a":2}', '[1.50,\t1E5]', '"\u00ff"']
+
+
+@it("a note is printed as its holder wrote it, whatever JSON it is, and no listing fails by it", LOCAL)
+def _(s):
+    for i, note in enumerate(NOTES):
+        acquire(s, "--note", note, f"job-{i}")
+        for args in (("show", f"job-{i}"), ("ls", f"job-{i}"), ("watch", "--for", "1ms", f"job-{i}")):
+            line = s.out("locks", *args, "--json").decode()
+            true(f'"note":{note},' in line and line.count("\n") == 1, (note, line))
+        s.out("locks", "show", f"job-{i}")
+    acquire(s, "--note", '{"rows":\r\n17}', "lines")
+    row = s.lines("locks", "ls", "lines")[0]
+    equal(row["note"], {"rows": 17})
+    equal(len(held(s)), len(NOTES) + 1)
+    equal(s.lines("locks", "break", "job-0", "--reason", "x")[0]["note"], int(NOTES[0]))
+
+
+@it("an entry of the audit log that another program wrote makes no listing fail", ["dir"])
+def _(s):
+    acquire(s, "deploy")
+    s.run("locks", "break", "deploy", "--reason", "its host is gone")
+    key = "default/meta/deploy.json"
+    table = re.sub("~[0-9a-f]{8}", "", s.get(key).decode())  # the checksum
+    odd = table.replace('"why":"its host is gone"', '"why":"\\u0000"').replace(
+        '"token":1}', '"token":99999999999999999999}')
+    s.write(f"objects/{key}", odd.encode())
+    true(odd != table, "changed")
+    entry = show(s, "deploy")["audit"][0]
+    equal((entry["why"], entry["token"]), ("\0", 99999999999999999999))
+    s.out("locks", "show", "deploy")
+
+
 @it("namespaces are apart, and a lease knows its own", LOCAL)
 def _(s):
     s.run("acquire", "deploy")

@@ -41,6 +41,7 @@ NOT_SERVED = {
         "looking changes nothing, not even a table of another program": TABLES,
         "a broken lease is LOST to its holder, and the table says who broke it and why": DETAIL,
         "break hits exactly the lease that was named": DETAIL,
+        "an entry of the audit log that another program wrote makes no listing fail": TABLES,
         "a damaged table is told by show and ls, and replaced by acquire behind a barrier": TABLES,
         "after damage nothing is granted for as long as leases of that kind can be, and that is told": TABLES,
         "tokens of chunks never fall, whichever namespace its clients are of": TABLES,

@@ -82,10 +82,13 @@ static bool sort_lease(void *argument, const struct hf_lease_info *lease)
     return true;
 }
 
+/* For people, the members of an entry are needed; one that cannot be decoded has none. */
 static bool add_audit(void *argument, const char *json)
 {
     struct showing *showing = argument;
-    record_list_push(&showing->audit, json_loads(json, JSON_DECODE_ANY, NULL));
+    json_t *entry =
+        showing->cli->json ? json_raw(view_of(json)) : json_loads(json, JSON_ALLOW_NUL, NULL);
+    record_list_push(&showing->audit, entry || showing->cli->json ? entry : json_null());
     return true;
 }
 

@@ -3,6 +3,7 @@
  * control bytes to a terminal. */
 #include "cli/output/output.h"
 
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/parse.h"
 #include "base/utf8.h"
@@ -100,11 +101,55 @@ static int append_dumped(const char *bytes, size_t size, void *out)
     return 0;
 }
 
+/* The first byte of a string that is printed without quotes and escapes. It is not UTF-8, and the
+ * other functions that make strings take only UTF-8. */
+#define RAW_MARK '\xff'
+
 /* With 12 digits, a fraction such as 0.3 is printed without the rounding errors of a double. */
+static void append_leaf(struct output *out, const json_t *value)
+{
+    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12);
+    const char *text = json_string_value(value);
+    if (text && text[0] == RAW_MARK)
+        output_bytes(out, (struct view){ text + 1, json_string_length(value) - 1 });
+    else if (json_dump_callback(value, append_dumped, out, flags) != 0)
+        out->pending.failed = true;
+}
+
+static void append_json(struct output *out, json_t *value)
+{
+    const char *name, *separator = "";
+    json_t *item;
+    size_t i;
+    if (json_is_object(value)) {
+        output_text(out, "{");
+        json_object_foreach(value, name, item)
+        {
+            output_text(out, separator);
+            separator = ",";
+            json_write_string(&out->pending, view_of(name));
+            output_text(out, ":");
+            append_json(out, item);
+        }
+        output_text(out, "}");
+    } else if (json_is_array(value)) {
+        output_text(out, "[");
+        json_array_foreach(value, i, item)
+        {
+            output_text(out, i > 0 ? "," : "");
+            append_json(out, item);
+        }
+        output_text(out, "]");
+    } else {
+        append_leaf(out, value);
+    }
+}
+
 void output_json(struct output *out, json_t *value)
 {
-    size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(12);
-    if (!value || json_dump_callback(value, append_dumped, out, flags) != 0)
+    if (value)
+        append_json(out, value);
+    else
         out->pending.failed = true;
     json_decref(value);
     output_text(out, "\n");
@@ -171,6 +216,27 @@ void json_push(json_t **array, json_t *value)
 {
     if (!*array || json_array_append_new(*array, value) != 0)
         json_drop(array, value);
+}
+
+/* jansson itself cannot keep every value: it refuses large numbers and \u0000, and rounds. Between
+ * tokens, the ends of lines become spaces, because a record is one line. */
+json_t *json_raw(struct view json)
+{
+    struct json_reader reader = json_read(json);
+    struct buffer text = BUFFER_INIT(SIZE_MAX);
+    struct view value;
+    bool valid = json_skip(&reader, &value) && json_end(&reader);
+    if (valid) {
+        buffer_append_byte(&text, RAW_MARK);
+        buffer_append(&text, json);
+        for (size_t i = 0; i < text.size; i++)
+            text.data[i] = text.data[i] == '\n' || text.data[i] == '\r' ? ' ' : text.data[i];
+    } else {
+        escape_append(&text, json);
+    }
+    json_t *raw = text.failed ? NULL : json_stringn_nocheck(buffer_view(&text).data, text.size);
+    buffer_release(&text);
+    return raw;
 }
 
 void json_add_key(json_t **object, const char *name, struct view key)

@@ -62,6 +62,9 @@ struct view own_words(struct view sentence, struct buffer *space);
 void json_add(json_t **object, const char *name, json_t *value);
 void json_push(json_t **array, json_t *value);
 
+/* A value that output_json prints unchanged, on one line; a string if the text is not JSON. */
+json_t *json_raw(struct view json);
+
 /* Adds the key as a string. JSON cannot represent bytes that are not UTF-8; a key with such bytes
  * is added in hexadecimal under the name NAME_hex. */
 void json_add_key(json_t **object, const char *name, struct view key);

@@ -173,9 +173,7 @@ static void add_value(json_t **object, const struct field *field, const void *va
         else
             json_add(object, name, json_null());
         break;
-    case FIELD_JSON:
-        json_add(object, name, json_loads(text_at(field, value).data, JSON_DECODE_ANY, NULL));
-        break;
+    case FIELD_JSON: json_add(object, name, json_raw(text_at(field, value))); break;
     case FIELD_BOOL: json_add(object, name, json_boolean(number_at(field, value))); break;
     case FIELD_NOT: json_add(object, name, json_boolean(!number_at(field, value))); break;
     case FIELD_COUNT:
