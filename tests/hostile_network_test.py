@@ -17,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import cases
@@ -481,6 +482,51 @@ def second_signal(lab):
 
 
 cases.add("a network that cuts: a second signal ends compact run and watch at once", second_signal, Lab)
+
+
+class StuckLog:
+    """A waiter with -v, whose read for the log is never answered. That is the second one of the table
+    without a condition."""
+
+    def __init__(self, lab):
+        self.reads, self.stuck, self.given_up = 0, threading.Event(), threading.Event()
+        lab.bucket.lie = self.lie
+        self.process = lab.start("-v", "acquire", "--wait", "1m", "job")
+        true(self.stuck.wait(30), "it reads for the log")
+        lab.bucket.lie = None
+
+    def lie(self, connection, request):
+        if (request.method, request.key) != ("GET", "default/meta/job.json") or \
+                "if-none-match" in request.headers:
+            return False
+        self.reads += 1
+        if self.reads < 2:
+            return False
+        self.stuck.set()
+        try:
+            black_hole(connection, request)
+        finally:
+            self.given_up.set()
+
+
+def stuck_log(lab):
+    lab.run("store", "probe", "-q")
+    lease = lab.out("acquire", "--ttl", "10m", "job").decode().strip()
+    waiter = StuckLog(lab)
+    waiter.process.send_signal(signal.SIGINT)
+    waiter.process.communicate(timeout=30)
+    equal(waiter.process.returncode, -signal.SIGINT)
+    equal(json.loads(lab.out("locks", "show", "job", "--json"))["queue"], [], "Ctrl-C left the line")
+    waiter = StuckLog(lab)
+    lab.run("release", "-q", lease)
+    lease = waiter.process.stdout.readline()
+    true(lease.endswith(b"job.json\n") and not waiter.given_up.is_set(), f"at once: {lease}")
+    waiter.process.communicate(timeout=30)
+    equal(waiter.process.returncode, 0)
+
+
+cases.add("a network that cuts: a read that only the log needs delays neither a grant nor Ctrl-C",
+          stuck_log, Lab)
 
 
 if __name__ == "__main__":

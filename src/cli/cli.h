@@ -198,6 +198,7 @@ struct cli {
     struct cli_log log;
     struct hf_store *handle;    /* the store given by --store, once opened */
     struct hf_client *client;   /* a client on that store, once connected */
+    struct wait_log *wait_log;  /* of the wait for a lock that is logged; or NULL */
     struct hf_compact *compact; /* the partition given by --partition, once opened */
     struct hf_error broken;     /* for the first part that cannot be read; already printed */
     struct hf_index *index;     /* the index named by the first argument, once opened */

@@ -213,6 +213,7 @@ enum hf_status cli_open(struct cli *cli)
 
 void cli_disconnect(struct cli *cli)
 {
+    log_wait_release(cli);
     hf_index_close(cli->index);
     hf_compact_close(cli->compact);
     hf_client_close(cli->client);

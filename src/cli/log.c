@@ -286,17 +286,111 @@ void log_message(struct cli *cli, const char *kind, enum hf_status status, struc
         write_message(cli, &logged, LOGGED_MESSAGE_TEXT);
 }
 
-bool log_waiting(struct cli *cli, struct hf_lock *lock, bool written)
+/* ---- Waits --------------------------------------------------------------------------- */
+
+#define BLOCKER_FIRST SPAN_MS(50)
+#define BLOCKER_PAUSE SPAN_S(1) /* between two reads */
+
+/* Reads of the store may take long, so they have a task and a handle of their own: neither the
+ * grant nor a signal waits for them. */
+struct wait_log {
+    struct cli *cli;
+    struct hf_lock *lock;
+    struct env_task *task;
+    struct env_mutex mutex; /* guards `over` */
+    struct env_cond ended;
+    bool over;
+};
+
+/* What is found after the wait could be the lease that it got. */
+static bool log_blocker(struct wait_log *log)
 {
     struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
-    if (written || !lock || !log_wants_events(cli))
-        return written;
-    append_blocker(&text, lock);
-    struct logged_message logged = { log_head_now(cli, "waiting"), NULL, VIEW(""),
+    append_blocker(&text, log->lock);
+    struct logged_message logged = { log_head_now(log->cli, "waiting"), NULL, VIEW(""),
                                      buffer_view(&text) };
-    written = text.size > 0;
-    if (written)
-        write_message(cli, &logged, LOGGED_WAITING_TEXT);
+    bool found = text.size > 0;
+    env_mutex_lock(&log->mutex);
+    if (found && !log->over)
+        write_message(log->cli, &logged, LOGGED_WAITING_TEXT);
+    env_mutex_unlock(&log->mutex);
     buffer_release(&text);
-    return written;
+    return found;
+}
+
+static void find_blocker(void *argument)
+{
+    struct wait_log *log = argument;
+    struct env *env = log->cli->env;
+    struct span pause = BLOCKER_FIRST;
+    for (bool found = false, over = false; !found && !over;) {
+        struct mono_time next = mono_add(env_now(env), pause);
+        env_mutex_lock(&log->mutex);
+        while (!log->over && env_cond_wait_until(&log->ended, &log->mutex, next))
+            ;
+        over = log->over;
+        env_mutex_unlock(&log->mutex);
+        found = !over && log_blocker(log);
+        pause = BLOCKER_PAUSE;
+    }
+}
+
+/* A handle with the same scopes and mode; NULL if there is no memory. */
+static struct hf_lock *copy_lock(struct cli *cli, struct hf_lock *lock)
+{
+    struct arena arena = ARENA_INIT;
+    struct names scopes = { .arena = &arena };
+    struct hf_lock_options options;
+    struct hf_lock *copy = NULL;
+    char scope[HF_SCOPE_TEXT_MAX];
+    bool good = lock_options(cli, cli_has_option(cli, "mode"), &options) == HF_OK;
+    while (good && hf_lock_scope(lock, scopes.count, scope, /* error */ NULL) == HF_OK)
+        good = names_add(&scopes, view_of(scope));
+    if (good)
+        hf_lock_new_many(cli->client, scopes.names, scopes.count, &options, &copy,
+                         /* error */ NULL);
+    arena_release(&arena);
+    return copy;
+}
+
+void log_wait_begin(struct cli *cli, struct hf_lock *lock)
+{
+    if (cli->wait_log || !lock || !log_wants_events(cli))
+        return;
+    struct wait_log *log = calloc(1, sizeof *log);
+    if (!log)
+        return;
+    log->cli = cli;
+    env_mutex_init(cli->env, &log->mutex);
+    env_cond_init(cli->env, &log->ended);
+    cli->wait_log = log;
+    log->lock = copy_lock(cli, lock);
+    if (log->lock)
+        env_task_start(cli->env, find_blocker, log, &log->task, /* error */ NULL);
+}
+
+void log_wait_end(struct cli *cli)
+{
+    struct wait_log *log = cli->wait_log;
+    if (!log)
+        return;
+    env_mutex_lock(&log->mutex);
+    log->over = true;
+    env_cond_signal(&log->ended);
+    env_mutex_unlock(&log->mutex);
+}
+
+void log_wait_release(struct cli *cli)
+{
+    struct wait_log *log = cli->wait_log;
+    if (!log)
+        return;
+    log_wait_end(cli);
+    if (log->task)
+        env_task_join(cli->env, log->task);
+    hf_lock_free(log->lock);
+    env_cond_release(&log->ended);
+    env_mutex_release(&log->mutex);
+    free(log);
+    cli->wait_log = NULL;
 }

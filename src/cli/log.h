@@ -30,9 +30,12 @@ bool log_wants_events(const struct cli *cli);
 void log_request(void *cli, const struct hf_store_request *request);
 void log_event(void *cli, const struct hf_event *event);
 
-/* Writes once who holds the lock that a command waits for, as soon as that is known. Returns
- * whether it is written; `written` is what the call before returned. */
-bool log_waiting(struct cli *cli, struct hf_lock *lock, bool written);
+/* While a command waits for a lock, writes once who holds it, as soon as that is known. Only the
+ * first wait of a command is logged. `begin` and `end` never wait for the store; `release` may, and
+ * comes before the client is closed. */
+void log_wait_begin(struct cli *cli, struct hf_lock *lock);
+void log_wait_end(struct cli *cli);
+void log_wait_release(struct cli *cli);
 
 /* Writes an error or a warning also to the file of the log, if there is one. */
 void log_message(struct cli *cli, const char *kind, enum hf_status status, struct view about,

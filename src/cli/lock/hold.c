@@ -214,7 +214,8 @@ static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
     const struct wait_call *call = waiting->call;
     struct mono_time tell_at = mono_add(env_now(cli->env), TELL_AFTER);
     struct hf_error why;
-    bool told = false, logged = false;
+    bool told = false;
+    log_wait_begin(cli, call->lock);
     env_mutex_lock(&waiting->mutex);
     while (!waiting->over) {
         env_cond_wait_until(&waiting->ended, &waiting->mutex,
@@ -224,8 +225,6 @@ static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
             hf_txn_interrupt(call->txn);
         else if (over)
             hf_lock_interrupt(call->lock);
-        else if (!waiting->over)
-            logged = log_waiting(cli, call->lock, logged);
         if (!over && !waiting->over && !mono_before(env_now(cli->env), tell_at))
             told = tell_trouble_once(cli,
                                      call->txn ? hf_txn_trouble(call->txn, &why)
@@ -233,6 +232,7 @@ static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
                                      &why, told);
     }
     env_mutex_unlock(&waiting->mutex);
+    log_wait_end(cli);
 }
 
 enum hf_status wait_in_line(struct cli *cli, const struct wait_call *call)

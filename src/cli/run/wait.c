@@ -92,7 +92,7 @@ static void wait_until_over(struct waiting *waiting, int *ret_signal)
                               { .fd = run->notify, .events = POLLIN } };
     struct mono_time patience_end = { MOMENT_FAR };
     struct hf_error why;
-    bool told = false, logged = false;
+    bool told = false;
     gauge_start(&gauge, run->cli, view_of(run->scope));
     while (!atomic_load(&waiting->over)) {
         bool woken = poll(waits, 2, *ret_signal ? CANCEL_EACH_MS : SHOW_EACH_MS) > 0;
@@ -110,11 +110,12 @@ static void wait_until_over(struct waiting *waiting, int *ret_signal)
         } else if (!woken) {
             enum hf_status trouble = hf_lock_trouble(run->lock, &why);
             told = tell_trouble_once(run->cli, trouble, &why, told);
-            logged = log_waiting(run->cli, run->lock, logged);
+            log_wait_begin(run->cli, run->lock);
             if (gauge.visible && !told)
                 show_blocker(run, &gauge);
         }
     }
+    log_wait_end(run->cli);
     run_hush(run);
     gauge_clear(&gauge);
 }
