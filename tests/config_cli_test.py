@@ -149,6 +149,17 @@ def _(s):
     s.run("store", "repair", "epoch")
 
 
+@it("a key of another namespace than the default is changed under its lease, unless --ns says otherwise")
+def _(s):
+    configure(s, "[defaults]\nns = team\n")
+    s.run("run", "-q", "--ns", "other", "k", "--", PROGRAM, "key", "update", "k", "-q", stdin=b"1")
+    equal(s.out("key", "get", "--ns", "other", "k"), b"1")
+    lease = s.out("key", "acquire", "--ns", "other", "k").decode().strip()
+    s.run("key", "update", "k", "--lease", lease, "-q", stdin=b"2")
+    fails(s, "MISMATCH", "key", "update", "k", "--ns", "team", "--lease", lease, "-q", stdin=b"3")
+    equal(s.out("key", "get", "--ns", "other", "k"), b"2")
+
+
 @it("a default for the holder is one for a transaction, too")
 def _(s):
     configure(s, "[defaults]\nholder = anna\n")

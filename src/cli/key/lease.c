@@ -194,12 +194,13 @@ static enum hf_status refuse_lost(struct cli *cli, const struct hf_lease_name *l
     return key_refused(cli, outcome);
 }
 
-/* A lease belongs to one key. If the user also names a key, the two must agree. */
+/* A lease belongs to one key. If the user also names a key, the two must agree; a default for the
+ * namespace names none. */
 static enum hf_status check_key_name(struct cli *cli, const struct hf_lease_name *lease,
                                      const char *name)
 {
     char table[sizeof lease->table];
-    const char *given = option_text(cli, "ns"), *ns = given ? given : lease->ns;
+    const char *ns = cli_typed(cli, "ns") ? option_text(cli, "ns") : lease->ns;
     struct hf_key *any;
     enum hf_status status = hf_key_new(cli->client, name, NULL, &any, &cli->error);
     hf_key_free(any);
