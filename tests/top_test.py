@@ -13,7 +13,9 @@ import sys
 
 import cases
 import cli_test
+import s3_fake
 from cli_test import code, equal, it, true, until
+from hostile_kit import Lab
 
 cases.cases.clear()
 
@@ -188,6 +190,33 @@ def _(s):
     hold(s, "first")
     with Terminal(s, "--for", "300ms") as terminal:
         terminal.ends()
+
+
+@it("it takes as long a time as other commands, and ends at once if that is 0", ["sqlite"])
+def _(s):
+    hold(s, "first")
+    with Terminal(s, "--for", "0") as terminal:
+        terminal.ends()
+    s.out("top", "--for", "36500d", "--interval", "30d")
+
+
+def says(words):
+    """Refuses everything, with these words."""
+    def lie(connection, _request):
+        connection.reply(400, s3_fake.error("InvalidRequest", message=words))
+        return True
+
+    return lie
+
+
+def escape_reason(lab):
+    lab.run("store", "probe", "-q")
+    lab.bucket.lie = says("\x9b2Jno\x85")
+    done = lab.run("top", expect=code(lab, "INVALID"))
+    true(rb"\xc2\x9b2Jno\xc2\x85" in done.stderr and b"\x9b" not in done.stderr, done.stderr)
+
+
+cases.add("what a store says cannot send a control byte to a terminal", escape_reason, Lab)
 
 
 @it("without a terminal, the locks are printed once", ["sqlite", "dir"])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c: holdfast-top, which `holdfast top` starts. The words were checked there. */
 #include "base/error.h"
+#include "base/escape.h"
 #include "base/parse.h"
 #include "top/screen.h"
 
@@ -15,6 +16,7 @@
 struct options {
     struct reader_options reader;
     uint64_t interval_ms, for_ms;
+    bool ends; /* after for_ms */
 };
 
 enum { OPTION_STORE = 256, OPTION_NAMESPACE, OPTION_PARTITION, OPTION_INTERVAL, OPTION_FOR };
@@ -36,8 +38,10 @@ static enum hf_status set_top_option(struct options *options, int option, const 
     case OPTION_STORE: reader->store = value; return HF_OK;
     case OPTION_NAMESPACE: reader->name_space = value; return HF_OK;
     case OPTION_INTERVAL:
-        return parse_u64(view_of(value), INT32_MAX, &options->interval_ms, error);
-    case OPTION_FOR: return parse_u64(view_of(value), INT32_MAX, &options->for_ms, error);
+        return parse_u64(view_of(value), MOMENT_FAR / 1000, &options->interval_ms, error);
+    case OPTION_FOR:
+        options->ends = true;
+        return parse_u64(view_of(value), MOMENT_FAR / 1000, &options->for_ms, error);
     case OPTION_PARTITION:
         if (reader->partition_count == TOP_PARTITIONS_MAX)
             return error_set(error, HF_INVALID, "more than %d partitions", TOP_PARTITIONS_MAX);
@@ -98,7 +102,7 @@ static enum hf_status show(struct env *env, const struct options *options,
     struct reader *reader = NULL;
     struct mono_time end = { MOMENT_FAR };
     bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
-    if (options->for_ms > 0)
+    if (options->ends)
         end = mono_add(env_now(env), SPAN_MS(options->for_ms));
     enum hf_status status = reader_start(env, &options->reader, &reader, error);
     if (status == HF_OK && terminal)
@@ -107,6 +111,15 @@ static enum hf_status show(struct env *env, const struct options *options,
         status = print_page(env, options, reader, error);
     reader_stop(reader);
     return status;
+}
+
+static void report_top_error(const struct hf_error *error)
+{
+    struct buffer why = BUFFER_INIT(8 * HF_WHY_MAX);
+    escape_append(&why, view_of(error->why));
+    fprintf(stderr, "holdfast: top: %s: %.*s\n", hf_status_name(error->status),
+            VIEW_ARGS(buffer_view(&why)));
+    buffer_release(&why);
 }
 
 int main(int argc, char **argv)
@@ -120,6 +133,6 @@ int main(int argc, char **argv)
     if (status == HF_OK)
         status = show(env_real(), &options, &error);
     if (status != HF_OK)
-        fprintf(stderr, "holdfast: top: %s: %s\n", hf_status_name(status), error.why);
+        report_top_error(&error);
     return hf_status_exit_code(status);
 }
