@@ -22,7 +22,9 @@ import time
 
 import cases
 import cli_test
+import s3_fake
 from cli_test import LOCAL, MIB, PROGRAM, SANITIZED, code, equal, it, true, until
+from hostile_kit import Lab
 
 cases.cases.clear()
 
@@ -227,6 +229,30 @@ def _(s):
     true(took < (5 if not SANITIZED else 7), f"it took {took:.1f} s")
 
 
+def failed_release(lab):
+    """With -q, too: it writes all errors."""
+    def deny(connection, request):
+        if request.method == "PUT":
+            connection.reply(403, s3_fake.error("AccessDenied"))
+        return request.method == "PUT"
+
+    for end, status in (("close", code(lab, "DENIED")), ("signal", -signal.SIGTERM)):
+        lab.bucket.lie = None
+        holder, _ = start_hold(lab, "-q", end)
+        lab.bucket.lie = deny
+        if end == "close":
+            holder.stdin.close()
+        else:
+            holder.terminate()
+        equal(holder.wait(30), status, end)
+        said = holder.stderr.read().decode()
+        true(said.count("\n") == 1 and ": DENIED: the release failed; the lock may stay held" in said, (end, said))
+        equal([row["scopes"] for row in held(lab, f"named:{end}")], [[f"named:{end}"]])
+
+
+cases.add("hold fails if its release does, and says so even with -q", failed_release, Lab)
+
+
 @it("the script of the examples holds its lock from its first step to its last one", ["sqlite"])
 def _(s):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "hold.sh")
@@ -372,7 +398,7 @@ def _(s):
     acquire(s, "deploy")
     s.run("locks", "break", "deploy", "--reason", "its host is gone")
     key = "default/meta/deploy.json"
-    table = re.sub("~[0-9a-f]{8}", "", s.get(key).decode())  # the checksum
+    table = cases.unsealed(s.get(key)).decode()
     odd = table.replace('"why":"its host is gone"', '"why":"\\u0000"').replace(
         '"token":1}', '"token":99999999999999999999}')
     s.write(f"objects/{key}", odd.encode())

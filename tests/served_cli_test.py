@@ -57,6 +57,7 @@ NOT_SERVED = {
         "read tells what is not there from what is not fenced, and leaves the file alone": OBJECTS,
         "a lease that is provably over says so, and one that only should be over is overdue": DETAIL,
         "hold ends as soon as its lease has, even if the store does not answer": LOCAL,
+        "hold fails if its release does, and says so even with -q": OBJECTS,
         "clock names the boot-time clock of a local store": LOCAL,
         "bad input is one clear sentence": TABLES,
     },

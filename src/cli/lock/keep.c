@@ -147,19 +147,17 @@ static enum hf_status keep_until_done(struct keeping *keeping)
     return done ? HF_OK : interrupt_check(&cli->error);
 }
 
-/* A failed release is not an error, because the lease expires on its own; a lost lease is one. */
-static enum hf_status release_kept(struct keeping *keeping)
+/* A failed release is an error, because the script may count on the lock being free. */
+static enum hf_status release_kept(struct keeping *keeping, struct hf_error *error)
 {
-    struct cli *cli = keeping->cli;
-    struct hf_error why;
-    enum hf_status status = hf_lock_release(keeping->lock, &why);
+    enum hf_status status = hf_lock_release(keeping->lock, error);
     if (status == HF_LOST || status == HF_EXPIRED)
-        return error_set(&cli->error, HF_LOST,
+        return error_set(error, HF_LOST,
                          "the lease ended before it was released; others may have held the "
                          "lock");
-    if (status != HF_OK && !cli->quiet)
-        cli_report(cli, cli_argument(cli, 0), &why);
-    return HF_OK;
+    if (status != HF_OK)
+        error_prefix(error, "the release failed; the lock may stay held until its ttl ends");
+    return status;
 }
 
 static enum hf_status acquire_kept(void *argument, int64_t wait_ms, struct hf_error *error)
@@ -196,7 +194,12 @@ static enum hf_status take_and_keep(struct keeping *keeping)
         status = keep_until_done(keeping);
     if (status == HF_LOST)
         end_as_lost(cli);
-    enum hf_status released = release_kept(keeping);
+    struct hf_error why;
+    enum hf_status released = release_kept(keeping, &why);
+    if (status == HF_OK)
+        cli->error = why;
+    else if (released != HF_OK) /* a signal hides other errors */
+        cli_report(cli, cli_argument(cli, 0), &why);
     return status == HF_OK ? released : status;
 }
 
