@@ -544,6 +544,21 @@ def _(s):
     process.stderr.close()
 
 
+@it("a query that has reported a damaged shard fails, whether or not it reaches its limit", DIR)
+def _(s):
+    s.env["HOLDFAST_STORE"] = s.url + "?sync=off"
+    create(s, "--digits", "1")
+    load(s, rows_of(400), "--fold")
+    shard = "indexes/domains/shards/0.usv"
+    s.put(shard, b"no shard\n")
+    for words in ((), ("-n", "1"), ("-n", "1", "--sort", "domain")):
+        done = s.run("index", "query", "domains", *words, expect=code(s, "CORRUPT"))
+        equal(done.stderr.decode().count(shard), 1, words)
+        true(b"\n" in done.stdout, words)
+    done = s.run("index", "query", "domains", "-n", "1", "--shard", "f")
+    equal(done.stdout.count(b"\n"), 1, "no other shard is read")
+
+
 # ---- Compiling ----------------------------------------------------------------------------------
 
 

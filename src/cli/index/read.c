@@ -93,7 +93,7 @@ static enum hf_status print_all(struct index_walking *walking, struct showing *s
         enum hf_status status = hf_index_cursor_next(cursor, &record, &error);
         if (status == HF_NOT_FOUND || (status == HF_OK && shown == walking->limit)) {
             cli->error = walking->trouble;
-            return status == HF_OK ? error_clear(&cli->error) : cli->error.status;
+            return cli->error.status;
         }
         if (status == HF_CANCELLED) {
             cli->error = error;
