@@ -68,6 +68,8 @@ def wait_for(call: Callable[[], T], interrupt: Callable[[], None], undo: Callabl
     try:
         running.start()
         done.wait()
+        if running.succeeded():
+            return running.result()  # inside, because a signal may come until it has returned
     except BaseException:
         _give_up(running, done, interrupt, undo)
         raise

@@ -394,6 +394,21 @@ def test_ctrl_c_during_the_grant_leaves_nothing_held(local, monkeypatch, wait, s
     assert not lock.held
 
 
+def test_ctrl_c_after_the_grant_and_before_it_is_returned_leaves_nothing_held(local, monkeypatch):
+    real = holdfast._wait._Call.result
+
+    def result(call):
+        if threading.current_thread() is threading.main_thread():
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(call)
+
+    monkeypatch.setattr(holdfast._wait._Call, "result", result)
+    lock = local.lock("deploy")
+    with pytest.raises(KeyboardInterrupt):
+        lock.acquire(0)
+    assert not lock.held
+
+
 def test_ctrl_c_during_a_nested_acquire_leaves_the_outer_one(local, monkeypatch):
     with local.lock("deploy") as lock:
         interrupting(monkeypatch, "hf_lock_acquire", 1)
