@@ -889,6 +889,19 @@ def _(s):
     equal(len(s.lines("store", "ls", "-r", "to/")), 3)
 
 
+@it("mv -r and rm -r whose report cannot be written do the later pages all the same", ["dir"])
+def _(s):
+    s.env["HOLDFAST_STORE"] += "?sync=off"
+    os.makedirs(s.file("objects/a"))
+    for i in range(1001):
+        s.write(f"objects/a/{i:04}", b"1")
+    with open("/dev/full", "wb") as full:
+        s.run("store", "mv", "-r", "--json", "a/", "b/", stdout=full, expect=code(s, "UNREPORTED"))
+        equal((len(objects(s, "a/")), len(objects(s, "b/"))), (0, 1001))
+        s.run("store", "rm", "-r", "--json", "b/", stdout=full, expect=code(s, "UNREPORTED"))
+    equal(objects(s, ""), [])
+
+
 @it("a compaction whose report cannot be written merges all the same")
 def _(s):
     s.run("compact", "create", "--format", "usv", "--key", "1", "--time", "3")

@@ -83,7 +83,6 @@ static enum hf_status move_one(struct move *move, const struct move_entry *entry
 
 static bool move_page(struct move *move)
 {
-    struct hf_error ignored;
     enum hf_status status = HF_OK;
     for (size_t i = 0; status == HF_OK && i < move->count; i++) {
         status = move_one(move, &move->page[i]);
@@ -93,7 +92,8 @@ static bool move_page(struct move *move)
     move->count = 0;
     arena_release(&move->arena);
     move->arena = ARENA_INIT;
-    return status == HF_OK && output_flush(&move->cli->out, &ignored) == HF_OK;
+    output_flush(&move->cli->out, /* error */ NULL);
+    return status == HF_OK && !output_is_closed(&move->cli->out);
 }
 
 /* Without --recursive, only the object with exactly this key counts; it is listed first. */

@@ -115,8 +115,8 @@ static bool remove_page(void *argument, const struct hf_store_entry *entry)
     if (!entry->last_of_page)
         return true;
     remove_gathered(removal);
-    struct hf_error ignored;
-    return !interrupted() && output_flush(&removal->cli->out, &ignored) == HF_OK;
+    output_flush(&removal->cli->out, /* error */ NULL);
+    return !interrupted() && !output_is_closed(&removal->cli->out);
 }
 
 /* Calls `each` for every object below each prefix. */
