@@ -180,22 +180,33 @@ static void a_list_ends_when_the_caller_has_enough(void **state)
         hf_lock_free(locks[i]);
 }
 
+static void use_folder(struct place *place)
+{
+    char url[256];
+    hf_client_close(place->client);
+    snprintf(url, sizeof url, "dir:%s/damaged", place->folder);
+    OK(hf_client_open(url, NULL, &place->client, &place->error));
+}
+
 /* By writing into the folder of a store. */
+static void damage_table(struct place *place, const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/damaged/default/meta/%s.json", place->folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("nonsense", file);
+    fclose(file);
+}
+
 static void what_is_damaged_is_told_and_the_rest_is_listed(void **state)
 {
     struct place *place = *state;
     struct view_of_all all = { 0 };
     struct hf_list_options options = HF_LIST_OPTIONS;
-    char url[256], path[512];
-    hf_client_close(place->client);
-    snprintf(url, sizeof url, "dir:%s/damaged", place->folder);
-    OK(hf_client_open(url, NULL, &place->client, &place->error));
+    use_folder(place);
     struct hf_lock *lock = place_held(place, "b");
-    snprintf(path, sizeof path, "%s/damaged/default/meta/a.json", place->folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs("nonsense", file);
-    fclose(file);
+    damage_table(place, "a");
     IS(HF_CORRUPT, hf_locks_list(place->client, "", NULL, keep_lease, &all, &place->error));
     assert_non_null(strstr(place->error.why, "default/meta/a.json"));
     options.damaged = keep_damaged;
@@ -414,6 +425,40 @@ static void a_look_that_was_stopped_takes_nothing_for_gone(void **state)
     hf_lock_free(a);
 }
 
+static void a_look_at_a_table_that_cannot_be_read_takes_nothing_for_gone(void **state)
+{
+    struct place *place = *state;
+    struct view_of_all all = { 0 };
+    struct hf_list_options options = HF_LIST_OPTIONS;
+    struct hf_watch *watch, *silent;
+    use_folder(place);
+    struct hf_lock *a = place_held(place, "a"), *b = place_held(place, "b");
+    options.damaged = keep_damaged;
+    OK(hf_watch_new(place->client, "", &options, &watch, &place->error));
+    OK(hf_watch_new(place->client, "", NULL, &silent, &place->error));
+    look(place, watch, &all);
+    look(place, silent, &all);
+    assert_int_equal(all.count, 2);
+    struct hf_lock *waiter = place_waiting(place, "a");
+    look(place, silent, &all);
+    damage_table(place, "a");
+    OK(hf_lock_release(b, &place->error));
+    look(place, silent, &all);
+    assert_int_equal(all.count, 1);
+    assert_string_equal(all.shown[0].scope, "named:b");
+    for (int i = 0; i < 2; i++) {
+        look(place, watch, &all);
+        assert_int_equal(all.count, i == 0 ? 1 : 0);
+        assert_int_equal(all.damaged, 1);
+    }
+    assert_string_equal(all.damaged_key, "default/meta/a.json");
+    hf_watch_free(silent);
+    hf_watch_free(watch);
+    hf_lock_free(waiter);
+    hf_lock_free(b);
+    hf_lock_free(a);
+}
+
 /* ---- Who is in the way --------------------------------------------------------------- */
 
 static void held_says_by_whom_on_which_scope_and_for_how_long(void **state)
@@ -583,6 +628,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_watch_tells_what_changed_between_two_looks),
         cmocka_unit_test(a_watch_tells_when_a_lease_is_overdue_and_then_over),
         cmocka_unit_test(a_look_that_was_stopped_takes_nothing_for_gone),
+        cmocka_unit_test(a_look_at_a_table_that_cannot_be_read_takes_nothing_for_gone),
         cmocka_unit_test(held_says_by_whom_on_which_scope_and_for_how_long),
         cmocka_unit_test(every_scope_that_is_leased_has_its_blocker),
         cmocka_unit_test(already_says_who_did_it_and_when_it_may_be_done_again),

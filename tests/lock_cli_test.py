@@ -883,6 +883,40 @@ def _(s):
     true(re.fullmatch(r"20\S+Z  granted  deploy  exclusive  b  token \d+", lines[0]), lines)
 
 
+@it("watch does not take the leases of a table that it cannot read for ended, and tells why once", ["dir"])
+def _(s):
+    lease = acquire(s, "first")["lease"]
+    table = s.file("objects/default/meta/first.json")
+    kept = s.read(table)
+
+    def replace(data):
+        s.write("new", data)
+        os.replace(s.file("new"), table)
+
+    watcher = s.start("locks", "watch", "--json", "--interval", "50ms", "--for", "30s")
+
+    def told(stream):
+        return json.loads(stream.readline())
+
+    equal(told(watcher.stdout)["event"], "granted")
+    for data, status in ((b"nonsense", "CORRUPT"), (b'{"format":"holdfast.leases/2"}', "UNSUPPORTED"),
+                         (b"nonsense", "CORRUPT")):
+        replace(data)
+        damage = told(watcher.stderr)
+        equal((damage["status"], damage["command"]), (status, "locks watch default/meta/first.json"))
+    equal(acquire(s, "other")["token"], 1)
+    event = told(watcher.stdout)
+    equal((event["event"], event["scopes"]), ("granted", ["named:other"]))
+    replace(kept)
+    s.run("release", "-q", lease)
+    event = told(watcher.stdout)
+    equal((event["event"], event["scopes"]), ("ended", ["named:first"]))
+    replace(b"nonsense")
+    equal(told(watcher.stderr)["status"], "CORRUPT")
+    watcher.send_signal(signal.SIGINT)
+    equal(watcher.communicate(), (b"", b""))
+
+
 class Screen:
     """A terminal of so many rows, and what the program writes on it."""
 

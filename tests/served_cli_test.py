@@ -46,6 +46,7 @@ NOT_SERVED = {
         "after damage nothing is granted for as long as leases of that kind can be, and that is told": TABLES,
         "tokens of chunks never fall, whichever namespace its clients are of": TABLES,
         "a table of a later version is refused, not replaced": TABLES,
+        "watch does not take the leases of a table that it cannot read for ended, and tells why once": TABLES,
         "a lease file of another program is shown, adopted, and goes on to block": TABLES,
         "the lock of a shard is listed, shown, renewed, broken and released like any other": TABLES,
         "a lock of another program is shown with its worker, and broken by its token": TABLES,

@@ -364,7 +364,8 @@ struct hf_watch;
 
 /* Creates a watch on leases with a scope that starts with `start`, as in hf_locks_list. `options`
  * may be NULL. The `damaged` and `proceed` callbacks apply to every read; without `damaged`,
- * objects that cannot be read are skipped. Local. */
+ * objects that cannot be read are skipped. Nothing is reported about the leases and waiters of such
+ * an object until it can be read again, not even that they are gone. Local. */
 HF_API enum hf_status hf_watch_new(struct hf_client *client, const char *start,
                                    const struct hf_list_options *options,
                                    struct hf_watch **ret_watch, struct hf_error *error);

@@ -135,17 +135,31 @@ static enum hf_status watch_lease(void *argument, const struct table_snapshot *s
     return note_change(watching, id, &info, &arena, error);
 }
 
+/* The leases of a table that cannot be read may still be held. */
+static void keep_known(struct hf_watch *watch, struct view table)
+{
+    struct known *known = map_seek(&watch->known, table, /* beyond */ false);
+    while (known && view_starts_with(id_of(known), table)) {
+        if (view_equal(view_of(known->info.table), table))
+            known->round = watch->round;
+        known = map_seek(&watch->known, id_of(known), /* beyond */ true);
+    }
+}
+
 static enum hf_status watch_table(void *argument, const struct table_snapshot *sight,
                                   struct hf_error *error)
 {
     struct watching *watching = argument;
     const struct hf_list_options *options = &watching->watch->options;
     enum hf_status status = list_proceeds(options, watching->argument, error);
-    if (status == HF_OK && !sight->table && options->damaged)
-        return list_damaged(options, watching->argument, sight->key, &sight->error, error);
-    if (status != HF_OK || !sight->table)
+    if (status != HF_OK)
         return status;
-    return visit_leases(sight, watch_lease, watching, error);
+    if (sight->table)
+        return visit_leases(sight, watch_lease, watching, error);
+    keep_known(watching->watch, sight->key);
+    return options->damaged
+               ? list_damaged(options, watching->argument, sight->key, &sight->error, error)
+               : HF_OK;
 }
 
 /* A server tells a lease from others, and from the waiter that it was, by a label. */

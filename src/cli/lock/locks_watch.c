@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* locks_watch.c: `locks watch`: shows the current leases, refreshed on a terminal, or prints one
  * line per change if the output is not a terminal. */
+#include "base/map.h"
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
 
+#include <stdlib.h>
 #include <sys/ioctl.h>
 
 #define INTERVAL_DEFAULT SPAN_S(1)
@@ -33,6 +35,8 @@ struct watching {
     bool on_screen;
     struct grid grid; /* the leases that fit on the screen */
     size_t held, waiting, damaged;
+    struct map reported; /* of struct damaged_table; empty on a screen, which has the count */
+    uint64_t round;
 };
 
 /* ---- A screen ------------------------------------------------------------------------ */
@@ -104,7 +108,7 @@ struct change {
 
 const struct field change_record[] = CHANGE_RECORD;
 
-/* ---- Reading the store --------------------------------------------------------------- */
+/* ---- Changes ------------------------------------------------------------------------- */
 
 static bool take_change(void *argument, enum hf_change event, const struct hf_lease_info *lease)
 {
@@ -121,13 +125,71 @@ static bool take_change(void *argument, enum hf_change event, const struct hf_le
     return true;
 }
 
-static void count_damaged(void *argument, const char *table, const struct hf_error *why)
+/* ---- Damaged tables ------------------------------------------------------------------ */
+
+/* A table that cannot be read. It is reported once, and again if the reason changes. */
+struct damaged_table {
+    uint64_t round; /* the last read that found it damaged */
+    struct hf_error error;
+    size_t key_size;
+    char key[];
+};
+
+static struct view damaged_key(const struct damaged_table *table)
+{
+    return (struct view){ table->key, table->key_size };
+}
+
+/* The entry for a table, which is created if there is none. NULL if memory runs out. */
+static struct damaged_table *find_damaged(struct map *tables, struct view key)
+{
+    void *old;
+    struct damaged_table *table = map_get(tables, key);
+    if (table)
+        return table;
+    table = calloc(1, sizeof *table + key.size);
+    if (!table)
+        return NULL;
+    table->key_size = key.size;
+    memcpy(table->key, key.data, key.size);
+    if (map_put(tables, damaged_key(table), table, &old))
+        return table;
+    free(table);
+    return NULL;
+}
+
+static void report_damaged(void *argument, const char *key, const struct hf_error *why)
 {
     struct watching *watching = argument;
-    (void)table;
-    (void)why;
     watching->damaged++;
+    if (watching->on_screen)
+        return;
+    struct damaged_table *table = find_damaged(&watching->reported, view_of(key));
+    bool changed = !table || strcmp(table->error.why, why->why) != 0;
+    if (table) {
+        table->round = watching->round;
+        table->error = *why;
+    }
+    if (changed)
+        cli_report(watching->cli, view_of(key), why);
 }
+
+/* Forgets all tables, or those that the last read did not find damaged. */
+static void forget_damaged(struct watching *watching, bool all)
+{
+    struct map *tables = &watching->reported;
+    struct damaged_table *table = map_seek(tables, VIEW(""), /* beyond */ false);
+    while (table) {
+        struct damaged_table *next = map_seek(tables, damaged_key(table), /* beyond */ true);
+        if (all || table->round != watching->round) {
+            map_take(tables, damaged_key(table));
+            free(table);
+        }
+        table = next;
+    }
+}
+
+/* ---- Reading the store --------------------------------------------------------------- */
 
 /* An error that may be temporary does not end the watch. */
 static enum hf_status read_changes(struct watching *watching)
@@ -136,8 +198,11 @@ static enum hf_status read_changes(struct watching *watching)
     if (watching->on_screen)
         grid_clear(&watching->grid);
     watching->held = watching->waiting = watching->damaged = 0;
+    watching->round++;
     enum hf_status status =
         hf_watch_look(watching->watch, take_change, watching, &watching->trouble);
+    if (status == HF_OK)
+        forget_damaged(watching, /* all */ false);
     if (status == HF_CANCELLED)
         interrupt_check(&watching->trouble);
     if (status != HF_OK && status != HF_UNAVAILABLE && status != HF_TIMEOUT &&
@@ -191,10 +256,12 @@ static enum hf_status watch_leases(struct watching *watching)
 /* On a terminal, the alternate screen is used; a second Ctrl-C also leaves it. */
 enum hf_status run_locks_watch(struct cli *cli)
 {
-    struct watching watching = { .cli = cli, .on_screen = cli->out.terminal && !cli->json };
+    struct watching watching = { .cli = cli,
+                                 .on_screen = cli->out.terminal && !cli->json,
+                                 .reported = MAP_INIT };
     struct hf_list_options options = HF_LIST_OPTIONS;
     struct hf_error ignored;
-    options.damaged = count_damaged;
+    options.damaged = report_damaged;
     options.proceed = not_interrupted;
     enum hf_status status =
         hf_watch_new(cli->client, cli->argument_count > 0 ? cli->arguments[0] : "", &options,
@@ -211,6 +278,8 @@ enum hf_status run_locks_watch(struct cli *cli)
     } else if (status == HF_OK) {
         status = watch_leases(&watching);
     }
+    forget_damaged(&watching, /* all */ true);
+    map_release(&watching.reported);
     grid_release(&watching.grid);
     hf_watch_free(watching.watch);
     return status;
