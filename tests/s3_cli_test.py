@@ -138,6 +138,44 @@ def _(s):
         true(words in done.stderr, done.stderr)
 
 
+# ---- A store that does not answer ------------------------------------------------------------------
+
+
+@it("a timeline goes on after an outage of the store, and Ctrl-C in the next one shows what was seen")
+def _(s):
+    url = s.url("clocked") + "&timeout=1s"
+    s.url = lambda bucket: url
+
+    def reads():
+        """The table has been read since, also if the watch has just begun and reads other objects first."""
+        before = s.seen("GET", "clocked")
+        until(lambda: s.seen("GET", "clocked") >= before + 8, "a read")
+
+    def outage():
+        """Until the watch has told of it."""
+        s.fake.send_signal(signal.SIGSTOP)
+        told = json.loads(watcher.stderr.readline())
+        true(told["status"] in ("TIMEOUT", "UNAVAILABLE"), told)
+
+    lease = s.run("clocked", "acquire", "-q", "--ttl", "10m", "--holder", "ada", "x").stdout.strip().decode()
+    watcher = s.start("clocked", "locks", "timeline", "x", "--json", "--for", "60s", "--interval", "50ms")
+    reads()
+    outage()
+    s.fake.send_signal(signal.SIGCONT)
+    s.run("clocked", "release", "-q", lease)
+    s.run("clocked", "acquire", "-q", "--ttl", "10m", "--holder", "bob", "x")
+    reads()
+    outage()
+    watcher.send_signal(signal.SIGINT)
+    try:
+        out = watcher.communicate(timeout=30)[0]
+    finally:
+        s.fake.send_signal(signal.SIGCONT)
+    equal(watcher.returncode, -signal.SIGINT)
+    holds = [json.loads(line) for line in out.splitlines()]
+    equal([(hold["owner"], hold.get("ended")) for hold in holds], [("ada", "unknown"), ("bob", None)])
+
+
 # ---- The probe ------------------------------------------------------------------------------------
 
 

@@ -418,6 +418,26 @@ def _(s):
     fails(s, "INVALID", "locks", "timeline", "path:nowhere")
 
 
+@it("a watch of a timeline shows what it read before its server was gone")
+def _(s):
+    server = s.serve()
+    holder = s.hold("--holder", "one", "deploy")
+    watch = s.begin("locks", "timeline", "--json", "--trace", "--for", "60s", "--interval", "50ms", "deploy")
+
+    def told():
+        return json.loads(watch.stderr.readline())
+
+    for _ in range(3):
+        equal(told()["status"], "OK")
+    server.kill()
+    until(lambda: "outcome" in told(), "the error is reported")
+    watch.send_signal(signal.SIGINT)
+    out = watch.communicate(timeout=60)[0]
+    equal(watch.returncode, -signal.SIGINT)
+    equal([json.loads(line)["owner"] for line in out.splitlines()], ["one"])
+    holder.kill()
+
+
 @it("a run within a run whose lease was broken at the server starts nothing, in every mode")
 def _(s):
     s.serve()

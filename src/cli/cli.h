@@ -333,6 +333,9 @@ void write_error_line(json_t *object);
  * the command is named. */
 void cli_report(struct cli *cli, struct view about, const struct hf_error *error);
 
+/* Whether a later attempt may succeed, so that a command that watches something continues. */
+bool status_is_temporary(enum hf_status status);
+
 /* From now on, the command may need more than a second to end after Ctrl-C, and says so. */
 void cli_end_in_order(struct cli *cli);
 

@@ -118,6 +118,11 @@ void cli_report(struct cli *cli, struct view about, const struct hf_error *error
     buffer_release(&space);
 }
 
+bool status_is_temporary(enum hf_status status)
+{
+    return status == HF_UNAVAILABLE || status == HF_TIMEOUT || status == HF_UNSURE;
+}
+
 /* ---- One run ------------------------------------------------------------------------- */
 
 void cli_end_in_order(struct cli *cli)

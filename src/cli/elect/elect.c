@@ -70,7 +70,7 @@ static enum hf_status stay_in_group(struct joining *joining)
         if (status != HF_OK)
             return status;
         status = hf_elect_keep(joining->member, &error);
-        if (status == HF_UNAVAILABLE || status == HF_TIMEOUT || status == HF_UNSURE) {
+        if (status_is_temporary(status)) {
             cli_report(cli, cli_argument(cli, 0), &error);
         } else if (status != HF_OK) {
             cli->error = error;

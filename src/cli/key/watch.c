@@ -31,7 +31,7 @@ static enum hf_status poll_key(struct key_watch *watch)
     struct hf_key_info info = HF_KEY_INFO;
     struct hf_error error;
     enum hf_status status = hf_key_describe(cli->client, name, &info, NULL, &error);
-    bool temporary = status == HF_UNAVAILABLE || status == HF_TIMEOUT || status == HF_UNSURE;
+    bool temporary = status_is_temporary(status);
     if (temporary && !watch->in_trouble)
         cli_report(cli, cli_argument(cli, 0), &error);
     watch->in_trouble = temporary;

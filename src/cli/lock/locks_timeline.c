@@ -38,8 +38,10 @@ struct timeline_reading {
     struct cli *cli;
     struct timeline *timeline;
     struct hf_table_info table; /* only the scope is known of a server's */
-    int64_t now_ms;             /* by the clock of what was read */
+    int64_t now_ms;             /* of the last read, by the clock of what was read */
     bool has_server;
+    bool has_read;   /* once at least */
+    bool in_trouble; /* an error was reported, and no read has succeeded since */
     bool no_memory;
 };
 
@@ -109,11 +111,10 @@ static enum hf_status read_server_once(struct timeline_reading *reading)
 {
     struct cli *cli = reading->cli;
     struct hf_timeline_info info = HF_TIMELINE_INFO;
-    struct timeline *before = reading->timeline;
-    reading->timeline = timeline_new(HOLDS_MAX, 0);
-    timeline_free(before);
-    if (!reading->timeline)
+    struct timeline *before = reading->timeline, *now = timeline_new(HOLDS_MAX, 0);
+    if (!now)
         return error_no_memory(&cli->error);
+    reading->timeline = now;
     enum hf_status status = hf_locks_timeline(cli->client, cli->arguments[0], &info,
                                               note_served_hold, reading, &cli->error);
     if (status == HF_OK && reading->no_memory)
@@ -121,7 +122,10 @@ static enum hf_status read_server_once(struct timeline_reading *reading)
     if (status == HF_OK) {
         reading->now_ms = info.now_ms;
         snprintf(reading->table.scope, sizeof reading->table.scope, "%s", info.scope);
+    } else {
+        reading->timeline = before;
     }
+    timeline_free(status == HF_OK ? before : now);
     return status;
 }
 
@@ -134,19 +138,36 @@ static enum hf_status read_timeline_once(struct timeline_reading *reading)
             return status;
         reading->has_server = false;
     }
-    int64_t at_ms = reading->now_ms = env_wall(cli->env).us / 1000;
-    reading->table = HF_TABLE_INFO;
+    struct hf_table_info table = HF_TABLE_INFO;
+    int64_t at_ms = env_wall(cli->env).us / 1000;
     timeline_begin_look(reading->timeline);
-    enum hf_status status = hf_locks_show(cli->client, cli->arguments[0], &reading->table,
-                                          see_lease, see_audit, reading, &cli->error);
+    enum hf_status status = hf_locks_show(cli->client, cli->arguments[0], &table, see_lease,
+                                          see_audit, reading, &cli->error);
     if (status == HF_OK && reading->no_memory)
         status = error_no_memory(&cli->error);
-    if (status == HF_OK)
-        timeline_end_look(reading->timeline, reading->table.next_token, at_ms);
+    if (status == HF_OK) {
+        reading->now_ms = at_ms;
+        reading->table = table;
+        timeline_end_look(reading->timeline, table.next_token, at_ms);
+    }
     return status;
 }
 
-/* Ctrl-C ends the watch, and what was seen is shown. */
+/* An error that may be temporary is reported once, and does not end a watch. */
+static enum hf_status read_or_report(struct timeline_reading *reading)
+{
+    struct cli *cli = reading->cli;
+    reading->no_memory = false;
+    enum hf_status status = read_timeline_once(reading);
+    bool trouble = cli_given(cli, "for") && status_is_temporary(status);
+    reading->has_read |= status == HF_OK;
+    if (trouble && !reading->in_trouble)
+        cli_report(cli, cli_argument(cli, 0), &cli->error);
+    reading->in_trouble = trouble;
+    return trouble ? HF_OK : status;
+}
+
+/* Ctrl-C ends the watch, and what was seen is shown, even if the store does not answer a read. */
 static enum hf_status read_for_a_while(struct timeline_reading *reading)
 {
     struct cli *cli = reading->cli;
@@ -156,14 +177,20 @@ static enum hf_status read_for_a_while(struct timeline_reading *reading)
         end = mono_add(end, cli_option(cli, "for")->span);
     if (pause.us < INTERVAL_LEAST.us)
         return cli_invalid(cli, "--interval must be at least 50ms");
-    enum hf_status status = read_timeline_once(reading);
+    if (cli_given(cli, "for"))
+        cli_end_in_order(cli);
+    enum hf_status status = read_or_report(reading);
     while (status == HF_OK && mono_before(env_now(cli->env), end) && !interrupted()) {
         struct mono_time next = mono_earlier(mono_add(env_now(cli->env), pause), end);
         while (mono_before(env_now(cli->env), next) && !interrupted())
             env_sleep_until(cli->env, mono_earlier(next, mono_add(env_now(cli->env), NAP)));
-        status = read_timeline_once(reading);
+        if (!interrupted())
+            status = read_or_report(reading);
     }
-    return status;
+    if (status != HF_OK || reading->has_read)
+        return status;
+    cli->reported = true;
+    return cli->error.status;
 }
 
 /* ---- Lines --------------------------------------------------------------------------- */
@@ -308,9 +335,9 @@ enum hf_status run_locks_timeline(struct cli *cli)
     if (status == HF_OK)
         status = read_for_a_while(&reading);
     int64_t now_ms = reading.now_ms;
-    if (status == HF_OK && draws)
+    if (reading.has_read && draws)
         draw_timeline(&reading, now_ms);
-    else if (status == HF_OK)
+    else if (reading.has_read)
         print_holds(&reading, now_ms);
     timeline_free(reading.timeline);
     return status == HF_OK ? interrupt_check(&cli->error) : status;

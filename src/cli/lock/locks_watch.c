@@ -205,8 +205,7 @@ static enum hf_status read_changes(struct watching *watching)
         forget_damaged(watching, /* all */ false);
     if (status == HF_CANCELLED)
         interrupt_check(&watching->trouble);
-    if (status != HF_OK && status != HF_UNAVAILABLE && status != HF_TIMEOUT &&
-        status != HF_UNSURE) {
+    if (status != HF_OK && !status_is_temporary(status)) {
         cli->error = watching->trouble;
         return status;
     }
