@@ -114,6 +114,7 @@ const struct hf_store_copy_options *play_copy_options(const struct play *play, i
         { .sync = true, .dry_run = true, .force = true },
         { .source_size = 1, .target_size = 1 },
         { .move = true, .each = each_copied },
+        { .source_in_target = "a", .source_in_target_size = 1 },
     };
     return PLAY_ROW(rows);
 }

@@ -87,6 +87,29 @@ static void all_objects_of_a_prefix_go_to_another_store(void **state)
     hf_store_close(other);
 }
 
+static void a_copy_onto_a_part_of_its_source_is_refused(void **state)
+{
+    struct place *place = *state;
+    struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
+    struct hf_store *other;
+    OK(hf_store_open("mem:", NULL, &other, &place->error));
+    put_object(place, "r/1", "one");
+    put_object(place, "r/r/1", "two");
+    IS(HF_INVALID,
+       hf_store_copy_all(place->store, "r/", place->store, "", NULL, NULL, &place->error));
+    assert_object_holds(place->store, "r/1", "one");
+    options.source_in_target = "copy/r/";
+    IS(HF_INVALID,
+       hf_store_copy(place->store, "r/1", other, "copy/2", &options, NULL, &place->error));
+    IS(HF_INVALID,
+       hf_store_copy_all(place->store, "r/", other, "copy/", &options, NULL, &place->error));
+    assert_non_null(strstr(place->error.why, "'copy/r/1', which is part of the source"));
+    assert_object_holds(other, "copy/1", "one");
+    options.source_in_target = "copy/r/1x";
+    OK(hf_store_copy_all(place->store, "r/", other, "copy/", &options, NULL, &place->error));
+    hf_store_close(other);
+}
+
 static void a_copy_that_is_stopped_goes_on_with_the_next_call(void **state)
 {
     struct place *place = *state;
@@ -639,6 +662,7 @@ int main(int argc, char **argv)
         CASE(a_finding_can_end_a_scrub),
         CASE(a_copy_that_makes_no_sense_is_refused),
         CASE(all_objects_of_a_prefix_go_to_another_store),
+        CASE(a_copy_onto_a_part_of_its_source_is_refused),
         CASE(a_copy_that_is_stopped_goes_on_with_the_next_call),
         CASE(holdfasts_own_objects_are_copied_only_where_there_are_none),
         CASE(a_sync_never_overwrites_or_deletes_what_others_write_meanwhile),

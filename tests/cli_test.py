@@ -310,6 +310,24 @@ def _(s):
     equal(s.out("store", "ls", "-r").split(), [b"x/y/z", b"x/z"])
 
 
+@it("cp -r and mv -r never take a copy for one of their sources, whatever names its store has", LOCAL)
+def _(s):
+    s.put("x/x/z", b"A")
+    s.put("x/z", b"B")
+    kind, name = s.url.split(":")
+    os.symlink(name, s.file("link"))
+    ends = [(["--to", f"{kind}:link"], "x/", "", "x/z"), (["--from", f"{kind}:./{name}"], "x/", "", "x/z"),
+            (["--to", f"{s.url}?sync=off"], "x/", "", "x/z")]
+    if kind == "dir":  # a folder in a store, or around it, is a store, too
+        ends += [(["--from", "dir:link/x"], "", "", "x/z"), (["--to", f"dir:{s.path}"], "x/", "objects/", "objects/x/z")]
+    for stores, source, target, part in ends:
+        for verb in ("cp", "mv"):
+            text = error(s, "INVALID", "store", verb, "-r", *stores, source, target)
+            true(f"'{part}', which is part of the source" in text, text)
+    s.run("store", "mv", "-q", "-r", "--to", f"{kind}:link", "x/x/", "x/y/")
+    equal(objects(s, ""), ["x/y/z", "x/z"])
+
+
 @it("mv copies, verifies and then deletes; it replaces nothing, and continues where it was stopped", LOCAL)
 def _(s):
     s.put("a", b"1")

@@ -360,10 +360,14 @@ struct hf_store_copy_options {
     bool (*choose)(void *argument, const char *key, size_t key_size);
     void *choose_argument;
     bool move; /* only for hf_store_copy: then delete the source, as described below */
+    /* Only for copy_all: how the keys of the source's objects start in `to`, if `to` is another
+     * handle for the same store or for a part of it; otherwise NULL. */
+    const char *source_in_target;
+    size_t source_in_target_size; /* 0: it is NUL-terminated */
 };
 #define HF_STORE_COPY_OPTIONS                                                                  \
     HF_VALUE_(hf_store_copy_options, sizeof(struct hf_store_copy_options), 0, 0, false, false, \
-              false, NULL, NULL, NULL, NULL, false, false, false, NULL, NULL, false)
+              false, NULL, NULL, NULL, NULL, false, false, false, NULL, NULL, false, NULL, 0)
 
 struct hf_store_copy_report {
     size_t struct_size;
@@ -411,7 +415,9 @@ HF_API enum hf_status hf_store_copy(struct hf_store *from, const char *source,
  * placements of namespaces are recorded in the target; the verdict of the probe is not copied. The
  * first failure ends the call, and the error names the key. Objects that were copied before the
  * failure remain; call again to continue the copy. Within one store, returns HF_INVALID if `target`
- * starts with `source`, because the copies would be copied again.
+ * starts with `source`, because the copies would be copied again, or if a copy would be part of the
+ * source, because it could replace an object that has not been copied yet. That two handles are the
+ * same store is known only from source_in_target.
  *
  * With `sync`, the copies are found by listing the target, which needs fewer requests if most
  * objects are equal. Objects of the same size are equal if both stores are S3 and their ETags are

@@ -327,7 +327,7 @@ static enum hf_status copy_entry(struct copying *copying, const struct list_entr
     bool writes = !copying->options.dry_run;
     if (view_equal(target, VIEW(LAYOUT_BUCKET_KEY)))
         return HF_OK;
-    if (copying->from == copying->to && view_starts_with(target, copying->source)) {
+    if (copying->source_in_target.data && view_starts_with(target, copying->source_in_target)) {
         error_set(copying->error, HF_INVALID,
                   "its copy would be '%.*s', which is part of the source", VIEW_ARGS(target));
         prefix_key(copying, entry->key);
@@ -696,8 +696,10 @@ static enum hf_status copy_with_spools(struct copying *copying)
 static enum hf_status check_names(const struct copying *copying, struct hf_error *error)
 {
     bool same = copying->from == copying->to, sync = copying->options.sync;
-    if (!copying->many && (sync || copying->options.dry_run || copying->options.choose))
-        return error_set(error, HF_INVALID, "sync, dry_run and choose are for copy_all");
+    if (!copying->many && (sync || copying->options.dry_run || copying->options.choose ||
+                           copying->options.source_in_target))
+        return error_set(error, HF_INVALID,
+                         "sync, dry_run, choose and source_in_target are for copy_all");
     if (copying->many && copying->options.move)
         return error_set(error, HF_INVALID, "move is for hf_store_copy");
     if (copying->options.delete_extra && !sync)
@@ -746,6 +748,11 @@ static enum hf_status run_copy_request(const struct copy_request *request,
     copying.to = to->store;
     copying.source = caller_view(source, copying.options.source_size);
     copying.target = caller_view(target, copying.options.target_size);
+    if (from == to)
+        copying.source_in_target = copying.source;
+    else if (copying.options.source_in_target)
+        copying.source_in_target = caller_view(copying.options.source_in_target,
+                                               copying.options.source_in_target_size);
     copying.progress = (struct progress){ report_copy_progress, &copying };
     copying.options.if_absent |= copying.options.move;
     enum hf_status status = check_names(&copying, &why);

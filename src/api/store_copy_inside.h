@@ -15,7 +15,8 @@ struct copying {
     struct store *to; /* may equal `from` */
     struct view source;
     struct view target;
-    bool many; /* all objects whose keys start with `source` */
+    struct view source_in_target; /* how the source's keys start in `to`; or data NULL */
+    bool many;                    /* all objects whose keys start with `source` */
     struct hf_store_copy_options options;
     struct progress progress;
     int spool;       /* bytes read from the source */

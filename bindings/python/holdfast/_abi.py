@@ -1134,7 +1134,8 @@ hf_store_copy_options._fields_ = [("struct_size", c_size_t), ("source_size", c_s
         ("count_first", c_bool), ("each", hf_store_copy_options_each), ("each_argument", c_void_p),
         ("progress", hf_progress_fn), ("progress_argument", c_void_p), ("dry_run", c_bool),
         ("sync", c_bool), ("delete_extra", c_bool), ("choose", hf_store_copy_options_choose),
-        ("choose_argument", c_void_p), ("move", c_bool)]
+        ("choose_argument", c_void_p), ("move", c_bool), ("source_in_target", c_char_p),
+        ("source_in_target_size", c_size_t)]
 hf_store_copy_report._fields_ = [("struct_size", c_size_t), ("copied", c_uint64),
         ("copied_bytes", c_uint64), ("equal", c_uint64), ("vanished", c_uint64),
         ("deleted", c_uint64)]

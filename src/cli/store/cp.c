@@ -55,7 +55,7 @@ static enum hf_status find_end_url(struct cli *cli, const char *option, struct v
 }
 
 static enum hf_status refuse_same(struct cli *cli, const struct store_place *from,
-                                  const struct store_place *to)
+                                  const struct store_place *to, struct view *ret_source_there)
 {
     struct overlap overlap;
     enum hf_status status = places_overlap(cli, from, to, &overlap);
@@ -67,6 +67,7 @@ static enum hf_status refuse_same(struct cli *cli, const struct store_place *fro
     if (overlap.to_in_from && cli_given(cli, "recursive"))
         return cli_invalid(cli,
                            "TARGET starts with SOURCE, so the copies would be copied again");
+    *ret_source_there = overlap.from_there;
     return HF_OK;
 }
 
@@ -81,7 +82,7 @@ enum hf_status store_ends_open(struct cli *cli, struct store_ends *copy, bool de
     if (status == HF_OK)
         status = find_end_url(cli, "to", &to.url);
     if (status == HF_OK)
-        status = refuse_same(cli, &from, &to);
+        status = refuse_same(cli, &from, &to, &copy->source_there);
     if (status == HF_OK)
         status = store_end_open(cli, from.url, deletes, /* must_exist */ true, &copy->from);
     if (status == HF_OK && view_equal(from.url, to.url))
@@ -120,6 +121,8 @@ enum hf_status run_store_cp(struct cli *cli)
         options.each_argument = cli;
         options.progress = gauge_watch;
         options.progress_argument = &gauge;
+        options.source_in_target = recursive ? copy.source_there.data : NULL;
+        options.source_in_target_size = copy.source_there.size;
         options.choose = recursive ? filters_choose_key : NULL;
         options.choose_argument = cli;
         status = (recursive ? hf_store_copy_all

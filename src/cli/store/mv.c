@@ -57,8 +57,8 @@ static enum hf_status move_one(struct move *move, const struct move_entry *entry
         status = hf_store_check_key(entry->key.data, entry->key.size, false, &move->error);
     if (status == HF_OK)
         status = hf_store_check_key(told.to.data, told.to.size, false, &move->error);
-    if (status == HF_OK && move->recursive && ends->from == ends->to &&
-        view_starts_with(told.to, ends->source))
+    if (status == HF_OK && move->recursive && ends->source_there.data &&
+        view_starts_with(told.to, ends->source_there))
         status = error_set(&move->error, HF_INVALID,
                            "it would become '%.*s', which is part of the source",
                            VIEW_ARGS(told.to));

@@ -119,10 +119,16 @@ enum hf_status places_overlap(struct cli *cli, const struct store_place *from,
     append_place(&b, to);
     bool failed = a.failed || b.failed;
     bool same_server = !failed && view_equal(find_server(from->url), find_server(to->url));
-    *ret_overlap = (struct overlap){
+    struct overlap overlap = {
         .to_in_from = same_server && view_starts_with(buffer_view(&b), buffer_view(&a)),
         .from_in_to = same_server && view_starts_with(buffer_view(&a), buffer_view(&b)),
     };
+    if (overlap.from_in_to) {
+        size_t store_size = b.size - to->prefix.size;
+        overlap.from_there = arena_copy(&cli->arena, view_from(buffer_view(&a), store_size));
+        failed = !overlap.from_there.data;
+    }
+    *ret_overlap = overlap;
     buffer_release(&a);
     buffer_release(&b);
     return failed ? error_no_memory(&cli->error) : HF_OK;

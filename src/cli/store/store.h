@@ -17,6 +17,7 @@ struct store_place {
 struct overlap {
     bool to_in_from;
     bool from_in_to;
+    struct view from_there; /* if from_in_to: how the keys of its objects start in the other */
 };
 
 /* Compares two places by their URLs, without opening them. */
@@ -29,6 +30,7 @@ struct store_ends {
     struct hf_store *to; /* may be the same as `from` */
     struct view source;
     struct view target;
+    struct view source_there; /* how the source's keys start in `to`; data NULL: not there */
 };
 
 /* Reads the names, refuses ends that are the same, and opens the stores. `deletes`: objects are to
