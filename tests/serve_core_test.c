@@ -148,12 +148,13 @@ static void ask(const struct words *words, bool excludes, bool waits, int64_t li
                  wanted.order);
 }
 
-static void begin_work(const struct words *words, const char *resource)
+static void begin_work(const struct words *words, const char *resource, bool reads)
 {
     struct hf_error error;
     struct core_work work = { .resource = view_of(resource),
                               .retry = words->retry,
-                              .order = order_of(number_in(words, 1)) };
+                              .order = order_of(number_in(words, 1)),
+                              .reads = reads };
     tell_refusal(core_work(stage->core, number_in(words, 1), &work, stage->now, &error),
                  work.order);
 }
@@ -194,9 +195,11 @@ static void play(const char *event)
     else if (strcmp(verb, "try") == 0)
         ask(&words, /* excludes */ false, /* waits */ false, 0);
     else if (strcmp(verb, "free") == 0)
-        begin_work(&words, words.word[2]);
+        begin_work(&words, words.word[2], /* reads */ false);
     else if (strcmp(verb, "work") == 0)
-        begin_work(&words, "");
+        begin_work(&words, "", /* reads */ false);
+    else if (strcmp(verb, "read") == 0)
+        begin_work(&words, "", /* reads */ true);
     else if (strcmp(verb, "wake") == 0)
         core_wake(stage->core, view_of(words.word[1]), stage->now);
     else if (strcmp(verb, "hangup") == 0)
@@ -282,14 +285,18 @@ static void tell(const struct core_limits *limits, const struct step *steps)
     close_stage();
 }
 
-#define STORY(name, ...)                                                           \
+#define STORY_WITH(calls, name, ...)                                               \
     static void name(void **state)                                                 \
     {                                                                              \
         (void)state;                                                               \
         static const struct step steps[] = { __VA_ARGS__, { 0, 0 } };              \
         static_assert(sizeof steps / sizeof *steps <= STEPS_MAX, "a short story"); \
-        tell(&CORE_LIMITS, steps);                                                 \
+        struct core_limits limits = CORE_LIMITS;                                   \
+        limits.calls_max = calls;                                                  \
+        tell(&limits, steps);                                                      \
     }
+#define STORY(name, ...)             STORY_WITH(CORE_LIMITS.calls_max, name, __VA_ARGS__)
+#define STORY_OF_ONE_CALL(name, ...) STORY_WITH(1, name, __VA_ARGS__)
 
 /* ---- Lines --------------------------------------------------------------------------- */
 
@@ -484,37 +491,15 @@ STORY(a_server_that_stops_grants_nothing, { "acquire 1 a", "begin 1" }, { "end 1
 
 /* ---- Bounds -------------------------------------------------------------------------- */
 
-static void calls_are_bounded_and_urgent_ones_go_first(void **state)
-{
-    (void)state;
-    struct core_limits limits = CORE_LIMITS;
-    limits.calls_max = 1;
-    static const struct step steps[] = { { "acquire 1 a", "begin 1" },
-                                         { "acquire 2 b", "" },
-                                         { "acquire 3 c", "" },
-                                         { "work 4", "" },
-                                         { "end 1 held", "work 4" },
-                                         { "hangup 2", "free 2" },
-                                         { "hangup 1", "" },
-                                         { "end 4 ok", "free 4, 4=ok, cancel 1" },
-                                         { "end 1 ok", "free 1, begin 3" },
-                                         { 0, 0 } };
-    tell(&limits, steps);
-}
+STORY_OF_ONE_CALL(calls_are_bounded_and_urgent_ones_go_first, { "acquire 1 a", "begin 1" },
+                  { "acquire 2 b", "" }, { "acquire 3 c", "" }, { "work 4", "" },
+                  { "end 1 held", "work 4" }, { "hangup 2", "free 2" }, { "hangup 1", "" },
+                  { "end 4 ok", "free 4, 4=ok, cancel 1" }, { "end 1 ok", "free 1, begin 3" })
 
-static void a_poll_that_has_not_begun_becomes_a_cancellation(void **state)
-{
-    (void)state;
-    struct core_limits limits = CORE_LIMITS;
-    limits.calls_max = 1;
-    static const struct step steps[] = {
-        { "acquire 1 a", "begin 1" }, { "end 1 held", "" },
-        { "work 2", "work 2" },       { "pass 250", "" },
-        { "hangup 1", "" },           { "end 2 ok", "free 2, 2=ok, cancel 1" },
-        { "end 1 ok", "free 1" },     { 0, 0 }
-    };
-    tell(&limits, steps);
-}
+STORY_OF_ONE_CALL(a_poll_that_has_not_begun_becomes_a_cancellation,
+                  { "acquire 1 a", "begin 1" }, { "end 1 held", "" }, { "work 2", "work 2" },
+                  { "pass 250", "" }, { "hangup 1", "" },
+                  { "end 2 ok", "free 2, 2=ok, cancel 1" }, { "end 1 ok", "free 1" })
 
 static void requests_beyond_the_limit_are_refused(void **state)
 {
@@ -531,27 +516,31 @@ static void requests_beyond_the_limit_are_refused(void **state)
     tell(&limits, steps);
 }
 
-static void a_call_that_does_not_start_in_time_is_refused(void **state)
-{
-    (void)state;
-    struct core_limits limits = CORE_LIMITS;
-    limits.calls_max = 1;
-    static const struct step steps[] = { { "work 1", "work 1" },
-                                         { "work 2 id=a", "" },
-                                         { "try 3 k", "" },
-                                         { "pass 3000", "" },
-                                         { "work 4 id=a", "free 4" },
-                                         { "acquire 5 m", "" },
-                                         { "pass 2000", "free 2, free 3, 2=unavailable, "
-                                                        "4=unavailable, 3=unavailable" },
-                                         { "work 6 id=a", "" },
-                                         { "pass 4999", "" },
-                                         { "end 1 ok", "free 1, 1=ok, work 6" },
-                                         { "pass 9000", "" },
-                                         { "end 6 ok", "free 6, 6=ok, begin 5" },
-                                         { 0, 0 } };
-    tell(&limits, steps);
-}
+STORY_OF_ONE_CALL(a_call_that_does_not_start_in_time_is_refused, { "work 1", "work 1" },
+                  { "work 2 id=a", "" }, { "try 3 k", "" }, { "pass 3000", "" },
+                  { "work 4 id=a", "free 4" }, { "acquire 5 m", "" },
+                  { "pass 2000",
+                    "free 2, free 3, 2=unavailable, 4=unavailable, 3=unavailable" },
+                  { "work 6 id=a", "" }, { "pass 4999", "" },
+                  { "end 1 ok", "free 1, 1=ok, work 6" }, { "pass 9000", "" },
+                  { "end 6 ok", "free 6, 6=ok, begin 5" })
+
+STORY_OF_ONE_CALL(a_read_that_nobody_waits_for_does_not_begin, { "read 1", "work 1" },
+                  { "read 2", "" }, { "hangup 2", "free 2" }, { "read 3 id=a", "" },
+                  { "read 4 id=a", "free 4" }, { "hangup 3", "" }, { "hangup 4", "free 3" },
+                  { "read 5 id=a", "" }, { "hangup 1", "" }, { "end 1 ok", "free 1, work 5" },
+                  { "hangup 5", "" }, { "end 5 ok", "free 5" })
+
+STORY_OF_ONE_CALL(calls_of_holders_begin_before_reads, { "read 1", "work 1" }, { "read 2", "" },
+                  { "acquire 3 k", "" }, { "work 4", "" },
+                  { "end 1 ok", "free 1, 1=ok, work 4" },
+                  { "end 4 ok", "free 4, 4=ok, work 2" },
+                  { "end 2 ok", "free 2, 2=ok, begin 3" })
+
+STORY_OF_ONE_CALL(a_server_that_stops_begins_no_read, { "read 1", "work 1" },
+                  { "read 2 id=a", "" }, { "read 3 id=a", "free 3" }, { "work 4", "" },
+                  { "stop", "free 2, 2=cancelled, 3=cancelled" },
+                  { "end 1 ok", "free 1, 1=ok, work 4" }, { "end 4 ok", "free 4, 4=ok" })
 
 static void works_without_a_client_are_bounded(void **state)
 {
@@ -790,6 +779,9 @@ int main(void)
         cmocka_unit_test(a_poll_that_has_not_begun_becomes_a_cancellation),
         cmocka_unit_test(requests_beyond_the_limit_are_refused),
         cmocka_unit_test(a_call_that_does_not_start_in_time_is_refused),
+        cmocka_unit_test(a_read_that_nobody_waits_for_does_not_begin),
+        cmocka_unit_test(calls_of_holders_begin_before_reads),
+        cmocka_unit_test(a_server_that_stops_begins_no_read),
         cmocka_unit_test(works_without_a_client_are_bounded),
         cmocka_unit_test(the_oldest_result_is_forgotten_first),
         cmocka_unit_test(the_pace_depends_on_the_number_of_lines),

@@ -218,6 +218,34 @@ def test_many_waits(folder):
             reader.close()
 
 
+def requests_of_store(server):
+    return sum(value for name, value in server.metrics().items() if name.startswith("holdfast_store_requests_total"))
+
+
+def test_abandoned_listings(folder):
+    """Clients that ask for listings of many keys, and do not wait for them."""
+    count = 300
+    with Server(folder, store="sqlite:" + os.path.join(folder, "abandoned.db")) as server:
+        link = server.connection()
+        for number in range(300):
+            link.request("POST", "/v1/acquire", json.dumps({"key": f"k{number}", "ttl_seconds": 600}),
+                         {"Content-Type": "application/json"})
+            link.getresponse().read()
+        link.close()
+        before = requests_of_store(server)
+        server.get("/v1/keys?after=~")
+        each, before = requests_of_store(server) - before, requests_of_store(server)
+        for _ in range(count):
+            link = server.connection()
+            link.request("GET", "/v1/keys?after=~")
+            link.close()
+        while server.metrics()["holdfast_calls_under_way"] > 0:
+            time.sleep(0.01)
+        made = (requests_of_store(server) - before) / each
+        expect(made < count / 2, "listings are not made for clients that have left", f"{made:.1f} of {count}")
+        expect(server.stop() == 0, "and do not keep the server from stopping")
+
+
 # ---- Rules and board ---------------------------------------------------------------------------
 
 
@@ -313,6 +341,7 @@ def test_metrics(folder):
     test_rights(folder)
     test_many_namespaces(folder)
     test_many_waits(folder)
+    test_abandoned_listings(folder)
 
 
 # ---- Events -------------------------------------------------------------------------------------

@@ -285,7 +285,8 @@ static void begin(struct server *server, struct exchange *exchange, struct mono_
         bool frees = exchange->kind == EXCHANGE_RELEASE;
         struct core_work work = { .resource = frees ? resource : VIEW(""),
                                   .retry = retry,
-                                  .order = order };
+                                  .order = order,
+                                  .reads = exchange->kind == EXCHANGE_GET };
         status = core_work(server->calls.core, exchange->number, &work, now, &error);
     }
     if (status == HF_OK)

@@ -152,7 +152,7 @@ static void free_work(struct call_order *order)
 static enum hf_status give_work(struct exchange *exchange,
                                 enum hf_status (*work)(struct exchange *exchange,
                                                        struct hf_error *error),
-                                struct hf_error *error)
+                                bool reads, struct hf_error *error)
 {
     struct api *api = exchange->api;
     struct work_order *own = calloc(1, sizeof *own);
@@ -161,7 +161,9 @@ static enum hf_status give_work(struct exchange *exchange,
     call_order_init(&own->order, make_work, free_work);
     own->exchange = exchange;
     own->work = work;
-    struct core_work asked = { .order = own, .shared = exchange->route->is_shared };
+    struct core_work asked = { .order = own,
+                               .shared = exchange->route->is_shared,
+                               .reads = reads };
     if (asked.shared)
         asked.retry.id = view_of(exchange->route->path); /* other ids contain NULs */
     exchange->users++;
@@ -176,7 +178,8 @@ void exchange_work(struct exchange *exchange,
                    enum hf_status (*work)(struct exchange *exchange, struct hf_error *error))
 {
     struct hf_error error;
-    if (give_work(exchange, work, &error) != HF_OK)
+    bool reads = !exchange_changes(exchange) && !exchange->route->is_shared;
+    if (give_work(exchange, work, reads, &error) != HF_OK)
         exchange_refuse_for(exchange, &error);
 }
 
@@ -186,7 +189,7 @@ void exchange_work_unanswered(struct exchange *exchange,
 {
     struct api *api = exchange->api;
     struct hf_error ignored;
-    if (give_work(exchange, work, &ignored) == HF_OK)
+    if (give_work(exchange, work, /* reads */ false, &ignored) == HF_OK)
         core_hang_up(api->core, exchange_number(exchange), env_now(api->env));
 }
 
@@ -205,7 +208,7 @@ void exchange_work_long(struct exchange *exchange,
     exchange_work(exchange, work);
 }
 
-bool exchange_is_wanted(struct exchange *exchange)
+bool exchange_is_wanted(const struct exchange *exchange)
 {
     return !atomic_load(&exchange->gone) && !atomic_load(&exchange->api->ends_work);
 }

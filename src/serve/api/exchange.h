@@ -281,7 +281,7 @@ void exchange_work_unanswered(struct exchange *exchange,
 void exchange_work_long(struct exchange *exchange,
                         enum hf_status (*work)(struct exchange *exchange,
                                                struct hf_error *error));
-bool exchange_is_wanted(struct exchange *exchange);
+bool exchange_is_wanted(const struct exchange *exchange);
 
 /* Gives the core a lease order. */
 void exchange_order(struct exchange *exchange, struct lease_task *task);

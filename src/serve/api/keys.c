@@ -262,16 +262,24 @@ static bool add_key_to_page(void *argument, const char *name, const struct hf_ke
     return !json->failed;
 }
 
+static bool goes_on_with_keys(void *argument)
+{
+    const struct key_page *page = argument;
+    return exchange_is_wanted(page->exchange);
+}
+
 static enum hf_status list_keys(struct exchange *exchange, struct hf_error *error)
 {
     const struct ask *ask = &exchange->ask;
     struct buffer *json = &exchange->body;
+    struct hf_list_options options = HF_LIST_OPTIONS;
     struct key_page page = { .exchange = exchange,
                              .limit = ask->limit ? (size_t)ask->limit : KEYS_LIMIT };
+    options.proceed = goes_on_with_keys;
     buffer_append(json, VIEW("{\"keys\":["));
     enum hf_status status =
-        hf_keys_list(exchange->space->client, ask->prefix ? ask->prefix : "",
-                     /* options */ NULL, add_key_to_page, &page, error);
+        hf_keys_list(exchange->space->client, ask->prefix ? ask->prefix : "", &options,
+                     add_key_to_page, &page, error);
     buffer_append_byte(json, ']');
     if (page.more)
         json_put_text(json, "next", page.last);

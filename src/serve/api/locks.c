@@ -78,6 +78,12 @@ static bool add_to_listing(void *argument, const struct hf_lease_info *lease)
     return !json->failed;
 }
 
+static bool goes_on_with_locks(void *argument)
+{
+    const struct lock_listing *listing = argument;
+    return exchange_is_wanted(listing->exchange);
+}
+
 static enum hf_status list_locks(struct exchange *exchange, struct hf_error *error)
 {
     const struct ask *ask = &exchange->ask;
@@ -87,6 +93,7 @@ static enum hf_status list_locks(struct exchange *exchange, struct hf_error *err
                                     .limit = ask->limit ? (size_t)ask->limit : LIST_LIMIT };
     options.waiting = true;
     options.ended = ask->ended;
+    options.proceed = goes_on_with_locks;
     buffer_append(json, VIEW("{\"locks\":["));
     enum hf_status status =
         hf_locks_list(exchange->space->client, ask->prefix ? ask->prefix : "", &options,

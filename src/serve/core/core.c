@@ -192,7 +192,7 @@ void op_start(struct core *core, struct core_op *op, enum op_state state, enum c
     op->state = state;
     op->what = what;
     op->starting = true;
-    op->urgent = what != CORE_CALL_ACQUIRE && what != CORE_CALL_BEGIN;
+    op->urgent = what != CORE_CALL_ACQUIRE && what != CORE_CALL_BEGIN && !op->reads;
     core->starting++;
     TAILQ_INSERT_TAIL(op->urgent ? &core->urgent : &core->ordinary, op, start_link);
 }
@@ -286,7 +286,7 @@ void op_report_wait(struct core *core, struct core_op *op)
 
 /* ---- Requests ------------------------------------------------------------------------ */
 
-/* A work goes on if its client hangs up, so works that have not begun count as well. */
+/* A change goes on if its client hangs up, so works that have not begun count as well. */
 static bool has_too_many_requests(const struct core *core)
 {
     return core->requests.count >= core->limits.requests_max ||
@@ -305,11 +305,16 @@ static struct mono_time start_limit(const struct core *core)
 
 /* ---- Ends of waits ------------------------------------------------------------------- */
 
-/* A request has left its operation. A work goes on without it, an acquire does not. */
+/* A request has left its operation. A work that changes something goes on without it, an acquire
+ * does not, and neither does a read that has not begun. */
 static void forsake(struct core *core, struct core_op *op)
 {
-    if (op->is_acquire && !op_is_wanted(op))
+    if (op_is_wanted(op))
+        return;
+    if (op->is_acquire)
         acquire_abandon(core, op);
+    else if (op->reads && op_withdraw(core, op))
+        op_end(core, op);
 }
 
 /* A request whose wait is over, and which is answered when the place in the store's queue is given
@@ -465,6 +470,7 @@ enum hf_status core_work(struct core *core, uint64_t request, const struct core_
     op = make_op(core, request, work->resource, &work->retry, until, work->order);
     if (!op)
         return error_no_memory(error);
+    op->reads = work->reads;
     op_start(core, op, OP_WORKING, CORE_CALL_WORK);
     if (op->resource.size > 0)
         line_follow(core, op->resource);
@@ -578,7 +584,8 @@ void core_stop(struct core *core, struct mono_time now)
         unsigned char key[8];
         memcpy(key, request->key, sizeof key);
         struct core_op *op = request->op;
-        if (RULE(STOP_GRANTS_NOTHING) && !request->answered && op->is_acquire) {
+        bool ends = op->is_acquire || (op->reads && op->starting);
+        if (RULE(STOP_GRANTS_NOTHING) && !request->answered && ends) {
             TAILQ_REMOVE(list_of(core, request), request, link);
             answer_request(core, request, &stopped);
             forsake(core, op);

@@ -113,9 +113,11 @@ struct core_work {
     struct core_retry retry;
     void *order;
     bool shared; /* many clients send it with one id: joining it is no retry */
+    bool reads;  /* it changes nothing, and concerns nobody but those who wait for it */
 };
 
-/* As core_acquire, but never HELD or CANCELLED. A hang-up does not stop it. */
+/* As core_acquire, but never HELD or CANCELLED. A hang-up does not stop it, unless it reads and its
+ * call has not begun. What reads begins after the calls of holders. */
 enum hf_status core_work(struct core *core, uint64_t request, const struct core_work *work,
                          struct mono_time now, struct hf_error *error);
 
@@ -154,7 +156,8 @@ void core_pass_time(struct core *core, struct mono_time now);
 /* When core_pass_time has something to do; MOMENT_FAR: never. */
 struct mono_time core_wake_at(const struct core *core);
 
-/* From now on, nothing is granted. Waits are answered with CANCELLED. */
+/* From now on, nothing is granted. Waits, and reads that have not begun, are answered with
+ * CANCELLED. */
 void core_stop(struct core *core, struct mono_time now);
 
 /* Whether any request waits for a resource. */

@@ -50,6 +50,7 @@ TAILQ_HEAD(core_requests, core_request);
 struct core_op {
     enum op_state state;
     bool is_acquire, waits, excludes;
+    bool reads;    /* a work that nobody needs once its requests have left */
     bool reported; /* as waiting */
     bool starting; /* its next call has not been taken by the caller yet ... */
     bool urgent;   /* ... and is in this one of the two lists */
