@@ -271,6 +271,35 @@ static void a_line_that_cannot_be_written_is_counted(void **state)
     audit_close(audit);
 }
 
+static const char *many_bytes(char *text, size_t size)
+{
+    memset(text, 1, size); /* each of which is six in JSON */
+    text[size] = '\0';
+    return text;
+}
+
+static void no_names_are_too_long_for_the_audit_log(void **state)
+{
+    (void)state;
+    char path[256], *folder = test_dir_make();
+    char text[LOG_TEXT_MAX + 1], who[LOG_WHO_MAX + 1], peer[LOG_PEER_MAX + 1];
+    struct audit *audit;
+    struct hf_error error;
+    struct log_entry entry = an_entry();
+    size_t bytes = 4 * LOG_TEXT_MAX + LOG_WHO_MAX + LOG_PEER_MAX;
+    entry.ns = entry.scope = entry.owner = entry.reason = many_bytes(text, LOG_TEXT_MAX);
+    entry.who = many_bytes(who, LOG_WHO_MAX);
+    entry.peer = many_bytes(peer, LOG_PEER_MAX);
+    entry.token = UINT64_MAX;
+    snprintf(path, sizeof path, "%s/audit", folder);
+    assert_int_equal(audit_open(env_real(), path, &audit, &error), HF_OK);
+    audit_write(audit, &entry);
+    assert_true(size_of(path) > 6 * bytes);
+    assert_int_equal(audit_failures(audit), 0);
+    audit_close(audit);
+    test_dir_remove(folder);
+}
+
 /* ---- Rates --------------------------------------------------------------------------- */
 
 static void rates_are_read_strictly(void **state)
@@ -339,6 +368,7 @@ int main(void)
         cmocka_unit_test(what_a_slow_reader_missed_is_told_to_it),
         cmocka_unit_test(the_audit_log_is_appended_to_and_opened_again),
         cmocka_unit_test(a_line_that_cannot_be_written_is_counted),
+        cmocka_unit_test(no_names_are_too_long_for_the_audit_log),
         cmocka_unit_test(rates_are_read_strictly),
         cmocka_unit_test(a_client_gets_its_burst_and_then_its_rate),
         cmocka_unit_test(many_clients_never_make_the_rate_of_another_one_smaller),

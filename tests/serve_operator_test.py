@@ -623,6 +623,22 @@ def test_audit(folder):
     expect(figures["holdfast_audit_failures_total"] == 0, "all lines were written")
 
 
+def test_audit_of_long_names(folder):
+    path = os.path.join(folder, "long-names.log")
+    tokens = write_tokens(folder, ci=("c" * 20, "lock,write", "jobs"), boss=("b" * 20, "admin", "*"))
+    ci, boss = {"Authorization": "Bearer " + "c" * 20}, {"Authorization": "Bearer " + "b" * 20}
+    text = "\1" * 1024
+    with Server(folder, "--tokens", tokens, "--audit", path) as server:
+        _, begun = server.post("/v1/txn/begin", ci, namespace="jobs")
+        long_names = {"scope": "path:/" + "\1" * 1018, "owner": text, "reason": text}
+        server.post("/v1/txn/commit", ci, namespace="jobs", txn_id=begun["txn_id"], **long_names)
+        server.post("/v1/txn/commit", ci, namespace=text, txn_id=begun["txn_id"], **long_names)
+        figures = server.metrics(**boss)
+    found = [(line["route"], line["result"]) for line in lines_of(path)]
+    expect(found == [("txn_begin", "ok"), ("txn_commit", "ok"), ("txn_commit", "forbidden")] and
+           figures["holdfast_audit_failures_total"] == 0, "no names are too long for the audit log", str(found))
+
+
 def send_and_leave(server, target, body, headers):
     """A client that does not wait for its reply."""
     link = server.connection()
@@ -831,6 +847,7 @@ def test_logs(folder):
     test_formats_of_log(folder)
     test_trace(folder)
     test_audit(folder)
+    test_audit_of_long_names(folder)
     test_audit_of_hang_ups(folder)
     test_secrets(folder)
     test_rate(folder)

@@ -3,6 +3,7 @@
  * and a line in the audit log. src/serve/log/log.h says what is never written. */
 #include "serve/api/exchange.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* Whether the request took effect, or may have. A work goes on if its client hangs up. */
@@ -28,6 +29,10 @@ static bool is_audited(const struct exchange *exchange, int status)
            (exchange_changes(exchange) && may_have_happened(exchange, status));
 }
 
+static_assert(ASK_TEXT_MAX + sizeof "named:" - 1 <= LOG_TEXT_MAX &&
+                  HTTP_ADDRESS_MAX <= LOG_PEER_MAX,
+              "the audit log has room for every request");
+
 /* The name of its token, or of its certificate, or its user. */
 static const char *client_name(const struct exchange *exchange, const struct http_peer *peer,
                                struct buffer *text)
@@ -49,7 +54,7 @@ static void write_log_entry(struct exchange *exchange, int status, struct span t
     const struct ask *ask = &exchange->ask;
     struct http_peer peer;
     char address[HTTP_ADDRESS_MAX];
-    struct buffer name = BUFFER_INIT(4096), scope = BUFFER_INIT(2 * ASK_TEXT_MAX);
+    struct buffer name = BUFFER_INIT(LOG_WHO_MAX), scope = BUFFER_INIT(LOG_TEXT_MAX);
     struct view parent;
     http_request_peer(exchange->http, &peer);
     http_request_address(exchange->http, address);

@@ -5,13 +5,17 @@
  * most once per second, so that a power failure loses the lines of the last second or two. */
 #include "serve/log/log.h"
 
+#include "base/check.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define AUDIT_LINE_MAX (16 * 1024)
+/* A namespace, scope, owner and reason, a client and its address, of which JSON may write each byte
+ * as six (\u0001); and what the server itself chooses. */
+#define AUDIT_LINE_MAX (6 * (4 * LOG_TEXT_MAX + LOG_WHO_MAX + LOG_PEER_MAX) + 1024)
 #define SYNC_EACH      SPAN_S(1)
 
 struct audit {
@@ -101,8 +105,11 @@ enum hf_status audit_open(struct env *env, const char *path, struct audit **ret_
     audit->env = env;
     audit->line = BUFFER_INIT(AUDIT_LINE_MAX);
     audit->replaced = -1;
-    enum hf_status status = open_audit_file(path, &audit->fd, error);
+    enum hf_status status = buffer_reserve(&audit->line, AUDIT_LINE_MAX)
+                                ? open_audit_file(path, &audit->fd, error)
+                                : error_no_memory(error);
     if (status != HF_OK) {
+        buffer_release(&audit->line);
         free(audit);
         return status;
     }
@@ -154,13 +161,13 @@ enum hf_status audit_reopen(struct audit *audit, struct hf_error *error)
 void audit_write(struct audit *audit, const struct log_entry *entry)
 {
     struct buffer *line = &audit->line;
-    ssize_t written = -1;
+    ssize_t written;
     buffer_clear(line);
     log_entry_json(entry, /* audits */ true, line);
-    if (!line->failed)
-        do
-            written = write(audit->fd, line->data, line->size);
-        while (written < 0 && errno == EINTR);
+    check(!line->failed); /* it has room for any entry */
+    do
+        written = write(audit->fd, line->data, line->size);
+    while (written < 0 && errno == EINTR);
     env_mutex_lock(&audit->mutex);
     if (written < 0 || (size_t)written != line->size)
         audit->failures++;

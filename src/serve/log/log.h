@@ -21,6 +21,12 @@
 #include "env/env.h"
 #include "serve/log/trace.h"
 
+/* Bytes of what clients choose: of one text, and of the name of a client. The audit log has room
+ * for a line with all of them, so that nobody can choose texts that keep a request out of it. */
+#define LOG_TEXT_MAX 1032 /* a scope with its kind */
+#define LOG_WHO_MAX  4096
+#define LOG_PEER_MAX 128
+
 struct log_entry {
     struct wall_time at;
     struct span took;
