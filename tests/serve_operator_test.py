@@ -504,6 +504,33 @@ def test_slow_reader(server):
         one.close()
 
 
+def test_slow_reader_of_busy_server(server):
+    """Turns of the loop that follow each other quickly, and have no events."""
+    count, told, done = 4000, 0, threading.Event()
+    slow = Reader(server, "?kinds=lease_lost", 4096)
+    slow.next()
+    flood(server, count)
+
+    def keep_busy():
+        link = server.connection()
+        while not done.wait(0.01):
+            link.request("GET", "/healthz")
+            link.getresponse().read()
+        link.close()
+
+    busy = threading.Thread(target=keep_busy)
+    busy.start()
+    begun = time.monotonic()
+    while told < count:
+        _, kind, data = slow.next()
+        told += data["count"] if kind == "lost" else 1
+    took = time.monotonic() - begun
+    done.set()
+    busy.join()
+    slow.close()
+    expect(took < 12, "a slow reader of a busy server does not wait for the next heartbeat", f"{took:.1f} s")
+
+
 def test_stream_limits(folder):
     tokens = write_tokens(folder, one=("1" * 20, "read", "one"), two=("2" * 20, "lock,admin", "two"))
     with Server(folder, "--tokens", tokens) as server:
@@ -536,6 +563,7 @@ def test_events(folder):
         test_filter(server)
         test_resume(server)
         test_slow_reader(server)
+        test_slow_reader_of_busy_server(server)
     test_stream_limits(folder)
 
 

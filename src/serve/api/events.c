@@ -24,7 +24,9 @@ struct stream {
     struct event_reader reader;
     struct stream *next;
     struct mono_time written;
-    bool slow; /* the ring may have something for it, but it does not read */
+    /* The ring may have something for it that it did not read: tried again then. MOMENT_FAR: it has
+     * all. */
+    struct mono_time retry_at;
 };
 
 enum hf_status streams_open(struct api *api, struct hf_error *error)
@@ -217,7 +219,8 @@ static bool stream_write(struct stream *stream, struct view text)
 static void stream_send(struct stream *stream)
 {
     struct http_request *http = stream->exchange->http;
-    struct event_ring *ring = stream->exchange->api->events.ring;
+    struct api *api = stream->exchange->api;
+    struct event_ring *ring = api->events.ring;
     struct buffer text = BUFFER_INIT(EVENT_TEXT_MAX + STREAM_AHEAD);
     bool more = true, lives = true;
     while (lives && more && http_stream_unsent(http) < STREAM_AHEAD) {
@@ -228,7 +231,8 @@ static void stream_send(struct stream *stream)
         lives = text.size == 0 || stream_write(stream, buffer_view(&text));
     }
     if (lives)
-        stream->slow = more;
+        stream->retry_at = more ? mono_add(env_now(api->env), SLOW_READER_LOOK)
+                                : (struct mono_time){ MOMENT_FAR };
     buffer_release(&text);
 }
 
@@ -304,10 +308,8 @@ struct mono_time streams_wake_at(const struct api *api)
 {
     struct mono_time at = { MOMENT_FAR };
     for (const struct stream *stream = api->events.streams; stream; stream = stream->next) {
-        struct mono_time due = mono_add(stream->written, HEARTBEAT);
-        if (stream->slow)
-            due = mono_earlier(due, mono_add(env_now(api->env), SLOW_READER_LOOK));
-        at = mono_earlier(at, due);
+        struct mono_time heartbeat = mono_add(stream->written, HEARTBEAT);
+        at = mono_earlier(at, mono_earlier(heartbeat, stream->retry_at));
     }
     for (const struct space *space = next_listening(api, NULL); space;
          space = next_listening(api, space))
