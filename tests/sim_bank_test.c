@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_bank_test.c: the simulator's checks of keys and transactions, on documents, records,
- * bodies and answers that the test writes by hand: correct histories pass, and each fault is
- * found. */
+/* sim_bank_test.c: the simulator's checks of keys and transactions, on objects and answers that
+ * the test writes by hand: correct histories pass, and each fault is found. */
 #include "checker_kit.h"
 #include "sim/checkers/bank_checker.h"
 
@@ -16,7 +15,6 @@
 #define RECORD ".txn-decisions/m/"
 #define BODY   "default/state/x/1-" E1
 #define LATE   SPAN_S(100)
-
 enum { X, Y, JAR };
 static const char *const keys[] = { "x", "y", "jar" };
 
@@ -614,6 +612,13 @@ static void told_as_decided_otherwise(struct history *history)
     bank_checker_told_end(history->checker, VIEW(T1), HF_COMMIT, HF_MISMATCH, HF_COMMIT);
 }
 
+static void told_as_not_committed_and_is(struct history *history)
+{
+    stage_transfer(history);
+    commit_transfer(history);
+    bank_checker_told_not_committed(history->checker, VIEW(T1));
+}
+
 static void told_something_strange(struct history *history)
 {
     bank_checker_told_end(history->checker, VIEW(T1), HF_COMMIT, HF_INVALID, HF_COMMIT);
@@ -758,6 +763,7 @@ static void answers_are_true(void **state)
          { told_as_rolled_back_and_is_committed, "is told as rolled back, and is committed" },
          { told_as_rolled_back_and_committed_later, "and was told as rolled back" },
          { told_as_decided_otherwise, "is told as decided otherwise, and was not" },
+         { told_as_not_committed_and_is, "is told as not done, and was made" },
          { told_something_strange, "is told INVALID" });
 }
 

@@ -195,6 +195,21 @@ static void the_other_decision_is_told(void **state)
     both_read(&pair->two, "new a", "new b");
 }
 
+/* The store refuses calls of these kinds on the record. Whatever keeps the call from learning the
+ * decision, it does not say that nothing was done. */
+static void ask_in_vain(struct pair *pair, struct hf_txn *txn, bool wants_commit,
+                        unsigned kinds, enum hf_status refusal)
+{
+    enum hf_decision other = wants_commit ? HF_ROLLBACK : HF_COMMIT, decision = other;
+    script_rule(&pair->one.way, .name = "record", .part = RECORDS, .on = kinds,
+                .fate = REFUSE(refusal));
+    IS(HF_UNSURE, wants_commit ? hf_txn_commit(txn, &decision, &error)
+                               : hf_txn_rollback(txn, &decision, &error));
+    ASSERT(error.status == HF_UNSURE && decision == other);
+    ASSERT(script_met(&pair->one.way, "record") > 0);
+    script_reset(&pair->one.way);
+}
+
 /* The record's swap has no answer, and then nothing has: what is told, then and when it is asked
  * again, and what may be done meanwhile. */
 static void ask_again(struct pair *pair, bool landed, bool wants_commit)
@@ -212,6 +227,11 @@ static void ask_again(struct pair *pair, bool landed, bool wants_commit)
     /* It may be committed, so nothing is changed or joins it any more. */
     refuses(transfer.keys[0], NULL, HF_KEY_TXN_MISMATCH, HF_MISMATCH);
     IS(HF_UNSURE, hf_txn_acquire(transfer.txn, &name, 1, NULL, 0, &more, &error));
+    ask_in_vain(pair, transfer.txn, wants_commit, ON_GET | ON_PUT | ON_CHANGE, HF_DENIED);
+    if (wants_commit)
+        ask_in_vain(pair, transfer.txn, wants_commit, ON_GET, HF_UNAVAILABLE);
+    if (!landed) /* it reads as pending, and the first swap may still be under way */
+        ask_in_vain(pair, transfer.txn, wants_commit, ON_PUT | ON_CHANGE, HF_DENIED);
     enum hf_status status = wants_commit ? hf_txn_commit(transfer.txn, &decision, &error)
                                          : hf_txn_rollback(transfer.txn, &decision, &error);
     bool committed = landed || wants_commit;

@@ -344,6 +344,13 @@ void bank_checker_told_end(struct bank_checker *checker, struct view id, enum hf
     }
 }
 
+void bank_checker_told_not_committed(struct bank_checker *checker, struct view id)
+{
+    const struct banked_txn *txn = banked_txn_of(checker, id);
+    if (txn->was_commit)
+        BANK_FAIL(checker, "the commit of %s is told as not done, and was made", txn->id);
+}
+
 uint64_t bank_checker_now(const struct bank_checker *checker)
 {
     return checker->changes;

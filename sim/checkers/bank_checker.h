@@ -116,6 +116,9 @@ void bank_checker_told_end(struct bank_checker *checker, struct view txn,
                            enum hf_decision asked, enum hf_status status,
                            enum hf_decision decision);
 
+/* Reports that the only node that may commit a transaction was told that it is not committed. */
+void bank_checker_told_not_committed(struct bank_checker *checker, struct view txn);
+
 /* Returns the current instant; pass it back when the read that begins now has ended. */
 uint64_t bank_checker_now(const struct bank_checker *checker);
 

@@ -86,6 +86,11 @@ static struct deal draw_idle_deal(const struct teller *teller)
 
 /* ---- Deciding -------------------------------------------------------------------------- */
 
+static bool is_not_done(enum hf_status status)
+{
+    return status == HF_UNAVAILABLE || status == HF_TIMEOUT;
+}
+
 static enum hf_status end_once(struct teller *teller, struct hf_txn *txn,
                                enum hf_decision asked)
 {
@@ -99,15 +104,17 @@ static enum hf_status end_once(struct teller *teller, struct hf_txn *txn,
                  own_id(txn), hf_status_name(status),
                  decision == HF_COMMIT ? "committed" : "rolled back");
     bank_checker_told_end(checker, view_of(own_id(txn)), asked, status, decision);
+    if (asked == HF_COMMIT && !txn->joined && is_not_done(status))
+        bank_checker_told_not_committed(checker, view_of(own_id(txn)));
     return status;
 }
 
-/* Commits or rolls back as planned; a node that gets no reply retries, or abandons the
- * transaction. */
+/* Commits or rolls back as planned; a node that does not learn the decision retries, or abandons
+ * the transaction. */
 static void end(struct teller *teller, struct hf_txn *txn, enum hf_decision asked)
 {
     enum hf_status status = HF_UNSURE;
-    for (int i = 0; i < END_TRIES && status == HF_UNSURE; i++) {
+    for (int i = 0; i < END_TRIES && (status == HF_UNSURE || is_not_done(status)); i++) {
         status = end_once(teller, txn, asked);
         if (teller_one_in(teller, 4))
             break;

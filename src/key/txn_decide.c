@@ -366,6 +366,10 @@ static enum hf_status decide_locked(struct hf_txn *txn, enum txn_state wanted,
             begin_settling(txn);
         }
     }
+    /* An earlier commit may have taken effect, or may still do so. Whatever kept this call from
+     * learning the decision says nothing about that. */
+    if (status != HF_OK && txn->known == TXN_PENDING && txn->asked)
+        status = error->status = HF_UNSURE;
     if (status == HF_OK && txn->known != wanted)
         status = error_set(error, HF_MISMATCH, "the transaction is decided: %s",
                            txn_state_name(txn->known));
