@@ -375,6 +375,31 @@ static void a_commit_that_was_not_made(void **state)
     hf_txn_free(transfer.txn);
 }
 
+/* Its handle is freed before anybody can ask. */
+static void freed_in_doubt(void **state)
+{
+    struct pair *pair = *state;
+    for (int made = 0; made < 2; made++) {
+        publish(&pair->one, "a", "old a");
+        publish(&pair->one, "b", "old b");
+        struct transfer transfer = transfer_staged(&pair->one, "new a", "new b");
+        script_commit(pair, made ? LOSE_REPLY : LOSE, /* shut */ true);
+        IS(HF_UNSURE, hf_txn_commit(transfer.txn, NULL, &error));
+        hf_txn_free(transfer.txn);
+        script_reset(&pair->one.way);
+        struct mono_time start = now();
+        struct hf_key *a = key_with(&pair->one, "a", 60000, false);
+        struct hf_key *b = key_with(&pair->two, "b", 60000, false);
+        MUST(hf_key_acquire(a, 60000, NULL, &error));
+        MUST(hf_key_acquire(b, 60000, NULL, &error));
+        ASSERT(ms_since(start) < 5000);
+        both_read(&pair->two, made ? "new a" : "old a", made ? "new b" : "old b");
+        done(a);
+        done(b);
+        both_are_free(pair);
+    }
+}
+
 static void a_rollback_after_a_commit(void **state)
 {
     struct pair *pair = *state;
@@ -545,6 +570,7 @@ int main(int argc, char **argv)
              a_commit_that_was_made),
         PAIR("one that was not made is rolled back by the next call",
              a_commit_that_was_not_made),
+        PAIR("a transaction that is freed in doubt delays nobody", freed_in_doubt),
         PAIR("a rollback finds that the commit was made", a_rollback_after_a_commit),
         PAIR("an acquire that got no reply is undone, made or not", an_acquire_without_a_reply),
         PAIR("a change is refused at once, as if it were staged", refused_at_once),

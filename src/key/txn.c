@@ -291,10 +291,18 @@ const char *hf_txn_id(const struct hf_txn *txn)
 
 /* ---- The end of a handle ------------------------------------------------------------- */
 
+/* A step that got no reply may not have been made. Its handles do not hold their leases any more,
+ * so nothing else would release them, or let this process acquire the keys. */
 void txn_free_all(struct hf_txn *txn)
 {
-    for (size_t i = 0; i < txn->key_count; i++)
-        hf_key_free(txn->keys[i]);
+    for (size_t i = 0; i < txn->key_count; i++) {
+        struct hf_key *key = txn->keys[i];
+        if (key->in_doubt) {
+            key_abandon(key);
+            lock_give_back(key->lock);
+        }
+        hf_key_free(key);
+    }
     free_txn(txn);
 }
 
