@@ -225,6 +225,32 @@ static void set_aside_refused(void **state)
     yard_close(&yard);
 }
 
+/* As if the index had been dropped while this process was suspended. */
+static void drop_and_suspend(void *argument)
+{
+    struct yard *yard = argument;
+    struct delete_call removal = { .key = VIEW("indexes/domains/index.json") };
+    assert_status(HF_OK, store_delete(yard->store.inner, &removal), &removal.error);
+    yard->index->checked = mono_add(env_now(env_real()), SPAN_US(-INDEX_TRUST.us));
+}
+
+static void set_aside_dropped(void **state)
+{
+    (void)state;
+    struct yard yard;
+    yard_open(&yard);
+    yard_put(&yard, EXAMPLE);
+    struct entry_list list = yard_list(&yard, yard_shard("example.com"));
+    script_rule(&yard.store, .name = "aside", .on = ON_PUT, .times = 1, .fate = LOSE,
+                .after = drop_and_suspend, .argument = &yard);
+    assert_status(HF_UNSURE, set_aside(&yard, &list.entries[0]), &yard.error);
+    assert_int_equal(yard_count(&yard, "aside/"), 0);
+    assert_status(HF_NOT_FOUND, set_aside(&yard, &list.entries[0]), &yard.error);
+    assert_int_equal(yard_count(&yard, "aside/"), 0);
+    entry_list_release(&list);
+    yard_close(&yard);
+}
+
 static void set_aside_gone(void **state)
 {
     (void)state;
@@ -294,6 +320,7 @@ int main(int argc, char **argv)
         IT("setting aside twice is once", set_aside_once),
         IT("a put that the store refuses is not taken for a copy", set_aside_refused),
         IT("what is gone is not set aside", set_aside_gone),
+        IT("nothing is set aside in an index that was dropped meanwhile", set_aside_dropped),
         IT("without memory it is set aside, or that is told", set_aside_without_memory),
         IT("a large one is streamed aside", set_aside_large),
     };

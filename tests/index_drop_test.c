@@ -148,6 +148,29 @@ static void a_suspended_compiler_writes_no_shard(void **state)
     assert_int_equal(yard_count(&scene->yard, "shards/a3.usv"), 0);
 }
 
+static void sleep_through_a_drop(void *argument)
+{
+    drop(argument, false, LONG_MS);
+    suspend(argument);
+}
+
+/* A put that got no reply may have arrived before the drop, or may still arrive. */
+static void a_put_is_not_sent_again_after_a_drop(void **state)
+{
+    struct scene *scene = *state;
+    const struct fate fates[] = { LOSE, REFUSE(HF_CONFLICT) };
+    const enum hf_status told[] = { HF_UNSURE, HF_NOT_FOUND };
+    for (size_t i = 0; i < 2; i++) {
+        script_rule(&scene->gate, .name = "put", .on = ON_PUT, .part = "/inbox/", .times = 1,
+                    .fate = fates[i], .after = sleep_through_a_drop, .argument = scene);
+        assert_status(told[i], put(&scene->crew), &scene->crew.error);
+        assert_non_null(strstr(scene->crew.error.why, "being dropped"));
+        assert_int_equal(yard_count(&scene->yard, "inbox/"), 0);
+        assert_true(drop_soon(scene).gone);
+        assert_status(HF_OK, create_anew(scene), &scene->error);
+    }
+}
+
 /* An entry may have arrived since the last drop, and would join the new index. */
 static void a_name_is_free_only_after_the_last_drop(void **state)
 {
@@ -287,6 +310,8 @@ int main(int argc, char **argv)
         COMPILES(
             "a compiler that was suspended while it folded writes no shard of a dropped index",
             a_suspended_compiler_writes_no_shard),
+        COMPILES("a put is not sent again into an index that was dropped meanwhile",
+                 a_put_is_not_sent_again_after_a_drop),
         COMPILES("a name is free only after a last drop has deleted what arrived",
                  a_name_is_free_only_after_the_last_drop),
         IT("a slow drop does not hit an index that was created anew",

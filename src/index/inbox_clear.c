@@ -173,8 +173,13 @@ static enum hf_status put_aside(struct index *index, struct put_call *put, int f
     bool there = false;
     if (fd < 0 || index->store->traits.put_file_conditional)
         put->condition = if_absent();
-    int tries = 0;
-    while (status == HF_UNSURE && tries++ < ASIDE_TRIES_MAX) {
+    for (int tries = 0; status == HF_UNSURE && tries < ASIDE_TRIES_MAX; tries++) {
+        /* This process may have been suspended since its last look (rule 14). */
+        if (index_check_mark(index, &put->error) != HF_OK) {
+            status = tries > 0 ? HF_UNSURE : put->error.status;
+            put->error.status = status;
+            break;
+        }
         status = fd < 0 ? store_put(index->store, put)
                         : store_put_file(index->store, put, fd, /* progress */ NULL);
         if (status != HF_CONFLICT)

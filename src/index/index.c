@@ -661,15 +661,20 @@ static size_t sort_answers(struct put_call *calls, size_t count, struct put_outc
 }
 
 /* A put that got no reply may still arrive, regardless of the reply to a later attempt. So `unsure`
- * is never reset. */
+ * is never reset. This process may be suspended before any attempt (rule 14). */
 static enum hf_status send_puts(struct put_batch *batch, struct hf_error *error)
 {
     struct env *env = batch->index->env;
     struct put_outcome outcome = { 0 };
+    struct hf_error marked;
     size_t left = batch->count;
     for (int tries = 0; tries < PUT_TRIES_MAX; tries++) {
         if (tries > 0)
             env_sleep(env, env_jitter(env, SPAN_US(PUT_PAUSE.us << tries)));
+        if (index_check_mark(batch->index, &marked) != HF_OK) {
+            batch->calls[0].error = marked;
+            break;
+        }
         store_put_many(batch->index->store, batch->calls, left);
         settle_conflicts(batch->index, batch->calls, left);
         left = sort_answers(batch->calls, left, &outcome);
@@ -694,12 +699,9 @@ static enum hf_status put_records(struct index *index, bool deletions,
                                   struct hf_error *error)
 {
     struct put_batch batch = { .index = index, .deletions = deletions, .arena = ARENA_INIT };
-    enum hf_status status = index_check_mark(index, error);
-    if (status != HF_OK)
-        return status;
     batch.calls = calloc(count, sizeof *batch.calls);
     struct buffer space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
-    status = batch.calls ? HF_OK : error_no_memory(error);
+    enum hf_status status = batch.calls ? HF_OK : error_no_memory(error);
     while (status == HF_OK && batch.count < count) {
         status = add_put(&batch, records[batch.count], &space, error);
         if (status == HF_INVALID)
