@@ -18,10 +18,11 @@
  *
  * WHAT A LEASE GUARANTEES. A lock is a lease. It is granted for a limited time (the ttl), and is
  * renewed in the background while the lock is held and the process is running. While hf_lock_check
- * returns HF_OK, no other client of the same store has been granted a conflicting lease. If the
- * holder dies, hangs or loses the network, the lease expires on its own and another client can take
- * over. No cleanup is needed. Conflicting requests are granted in the order in which they were
- * queued.
+ * returns HF_OK, no other client of the same store has been granted a conflicting lease, unless a
+ * client has ended the lease early: with hf_break, or by deciding the transaction that it belongs
+ * to (hf_txn_decide). If the holder dies, hangs or loses the network, the lease expires on its own
+ * and another client can take over. No cleanup is needed. Conflicting requests are granted in the
+ * order in which they were queued.
  *
  * Holdfast never compares the clocks of two machines. The holder measures its lease on its own
  * boot-time clock, starting just before it sends the request that acquires the lock. A client that

@@ -357,6 +357,31 @@ static void what_is_pending_for_long_is_rolled_back(void **state)
     ASSERT(!is_staged(&pair->world, "a") && !is_staged(&pair->world, "b"));
 }
 
+/* As after a break, only the token and the state of the key stop the former holder. */
+static void a_decision_ends_the_leases_of_its_keys(void **state)
+{
+    struct pair *pair = *state;
+    char id[TXN_ID_SIZE + 1];
+    publish(&pair->one, "a", "old a");
+    for (int commits = 0; commits < 2; commits++) {
+        open_one(&pair->two, id);
+        struct hf_txn *one = join(&pair->one, id);
+        struct hf_key *key = take_one(one, "a");
+        update(key, "new a");
+        enum hf_decision decision = commits ? HF_COMMIT : HF_ROLLBACK;
+        decide_by_id(&pair->two, id, decision);
+        struct hf_key *other = key_held(&pair->two, "a");
+        MUST(hf_lock_check(hf_key_lock(key), &error)); /* until it hears from the store */
+        ASSERT(hf_lock_token(hf_key_lock(other)) > hf_lock_token(hf_key_lock(key)));
+        ASSERT(hf_key_update(key, "late", 4, NULL, NULL, &error) != HF_OK);
+        IS(HF_LOST, hf_lock_renew(hf_key_lock(key), &error));
+        IS(HF_LOST, hf_lock_check(hf_key_lock(key), &error));
+        done(other);
+        hf_txn_free(one);
+        reads(&pair->two, "a", commits ? "new a" : "old a");
+    }
+}
+
 /* Who settled all that it knew of, and not all there is, does not say that all is applied. */
 static void only_who_knows_all_keys_notes_that_all_are_settled(void **state)
 {
@@ -449,6 +474,8 @@ int main(int argc, char **argv)
              a_commit_is_purged_when_it_is_applied),
         PAIR("what is pending for longer than D is rolled back, and then purged",
              what_is_pending_for_long_is_rolled_back),
+        PAIR("a decision by id ends the leases of its keys, as a break does",
+             a_decision_ends_the_leases_of_its_keys),
         PAIR("only who knows all keys notes that all are settled",
              only_who_knows_all_keys_notes_that_all_are_settled),
     };

@@ -397,7 +397,14 @@ HF_API enum hf_status hf_txn_open(struct hf_client *client, char ret_id[HF_TXN_I
  * HF_NOT_FOUND if the transaction does not exist, or ended long ago. Returns HF_UNSURE if the store
  * did not reply: call again. Returns HF_DENIED for a commit if the transaction was not begun by
  * hf_txn_open: only the process that began it may commit it. Returns HF_INVALID if `id` is not a
- * valid id, and HF_CORRUPT if the record, or a key that it names, is damaged. */
+ * valid id, and HF_CORRUPT if the record, or a key that it names, is damaged.
+ *
+ * The call also ends the leases of these keys, like hf_break: another process that holds one may
+ * not notice until its next renewal, and its hf_lock_check returns HF_OK until then. The states of
+ * the keys are safe, because a decided transaction accepts no changes. Anything else that the lease
+ * protects is not, unless it is protected by the token, too. So decide a transaction when the
+ * processes that share it have done their parts. The same holds if one of them calls hf_txn_commit
+ * or hf_txn_rollback. */
 HF_API enum hf_status hf_txn_decide(struct hf_client *client, const char *id,
                                     enum hf_decision decision, enum hf_decision *ret_decision,
                                     struct hf_error *error);

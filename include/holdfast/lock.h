@@ -172,7 +172,9 @@ HF_API bool hf_lock_blocked(struct hf_lock *lock, size_t index);
 /* Checks whether the lock is held now. Returns HF_OK if it is, HF_EXPIRED if the lease has expired,
  * HF_LOST if another client ended it, and HF_NOT_FOUND if the lock was never acquired or was
  * released. Returns HF_UNSURE for a lease that was adopted with `unconfirmed` and not renewed
- * since. Local and cheap: call it often. */
+ * since. If another client has ended the lease with hf_break, or has decided its transaction
+ * (hf_txn_decide), the result may be HF_OK until the next renewal. Local and cheap: call it
+ * often. */
 HF_API enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error);
 
 /* Returns how long the lease is certain to stay valid without a renewal, or 0 if the lock is not
