@@ -367,6 +367,45 @@ static void what_the_dead_leave_is_deleted_by_who_finds_it(void **state)
     roster_leave(&b);
 }
 
+/* It died while the clock of the machine was a day ahead. */
+static void a_clock_that_was_ahead_hides_nobody(void **state)
+{
+    struct kit *kit = *state;
+    struct roster a, b;
+    struct member_list list;
+    struct arena arena = ARENA_INIT;
+    struct hf_error error;
+    const struct span day = SPAN_S(86400);
+    pass(day);
+    put(kit->store, "roster/crew/ahead");
+    pass(SPAN_US(-day.us));
+    join(kit, &a, "a");
+    join(kit, &b, "b");
+    pass(BEAT);
+    assert_status(HF_OK, keep(&b, &error), &error);
+    assert_status(HF_OK, keep(&a, &error), &error);
+    assert_present(&a, "a ahead b");
+    assert_present(&b, "a ahead b");
+    assert_true(exists(kit->store, "roster/crew/a") && exists(kit->store, "roster/crew/b"));
+    assert_status(HF_OK, roster_members(kit->store, GROUP, BEAT, true, &arena, &list, &error),
+                  &error);
+    for (size_t i = 0; i < list.count; i++)
+        assert_true(list.members[i].present);
+    arena_release(&arena);
+    pass(SPAN_S(32)); /* b beats no more */
+    assert_status(HF_OK, keep(&a, &error), &error);
+    assert_present(&a, "a ahead");
+    pass(day);
+    assert_status(HF_OK, keep(&a, &error), &error);
+    assert_present(&a, "a");
+    pass(SPAN_S(302));
+    assert_status(HF_OK, keep(&a, &error), &error);
+    assert_false(exists(kit->store, "roster/crew/b") ||
+                 exists(kit->store, "roster/crew/ahead"));
+    roster_leave(&a);
+    roster_leave(&b);
+}
+
 static void so_many_of_the_dead_at_once_and_no_more(void **state)
 {
     struct kit *kit = *state;
@@ -684,6 +723,8 @@ int main(void)
         ON("we are always among those present", we_are_always_among_those_present),
         ON("what the dead leave is deleted by who finds it",
            what_the_dead_leave_is_deleted_by_who_finds_it),
+        ON("a member that died with its clock ahead hides nobody else",
+           a_clock_that_was_ahead_hides_nobody),
         ON("so many of the dead are deleted at once, and no more",
            so_many_of_the_dead_at_once_and_no_more),
         ON("a crash leaves an object, which the next life takes over",

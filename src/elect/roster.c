@@ -74,6 +74,11 @@ static struct mono_time deadline_of(struct store *store, struct span beat)
     return mono_add(env_now(store->env), span_smaller(patience, REQUEST_LONGEST));
 }
 
+static struct view own_fingerprint(const struct roster *roster)
+{
+    return view_of(roster->fingerprint);
+}
+
 /* ---- Listing ------------------------------------------------------------------------- */
 
 struct listing {
@@ -128,25 +133,43 @@ static struct wall_time newest_of(const struct member *members, size_t count)
     return newest;
 }
 
-static bool is_within(const struct member *member, struct wall_time newest, struct span beat,
+static bool is_within(const struct member *member, struct wall_time now, struct span beat,
                       int64_t beats)
 {
-    return wall_since(newest, member->modified).us <= beats * beat.us + MODIFIED_GRAIN.us;
+    return wall_since(now, member->modified).us <= beats * beat.us + MODIFIED_GRAIN.us;
 }
 
-/* The current time on the clock of the modification times: the date of the reply, or the wall
- * clock of the machine that stores the files. INT64_MIN: unknown. */
-static struct wall_time time_now(const struct listing *listing)
+/* The current time on the clock of the modification times, for a caller that is not a member: the
+ * wall clock of the machine that stores the files, or the date of the reply. If all members of a
+ * group are dead, only the clock shows it. */
+static struct wall_time now_from_outside(const struct listing *listing)
 {
-    bool local = listing->store->traits.clock == STORE_CLOCK_BOOT;
-    return local ? env_wall(listing->store->env) : listing->told;
+    struct wall_time newest = newest_of(listing->members, listing->count);
+    if (listing->store->traits.clock == STORE_CLOCK_BOOT)
+        return env_wall(listing->store->env);
+    return wall_before(newest, listing->told) ? listing->told : newest;
 }
 
-/* `from_outside`: the caller is not a member. A member has just written its own object, so for a
- * member the newest modification time is the current time. If all members of a group are dead,
- * only the clock shows it. */
-static enum hf_status list_members(struct listing *listing, bool from_outside,
-                                   struct hf_error *error)
+/* The same for a member, who needs no clock: it has just written its own object, so the newest time
+ * is current. But the clock may have been set back, and a member that died before that has left a
+ * time that is still to come. Since our own write, the clock has not passed more time than we
+ * have. */
+static struct wall_time now_from_inside(const struct roster *roster,
+                                        const struct listing *listing)
+{
+    struct wall_time newest = newest_of(listing->members, listing->count);
+    struct span since = mono_since(env_now(roster->store->env), roster->written);
+    for (size_t i = 0; i < listing->count; i++) {
+        const struct member *member = &listing->members[i];
+        struct wall_time latest = wall_add(wall_add(member->modified, since), MODIFIED_GRAIN);
+        if (view_equal(member->fingerprint, own_fingerprint(roster)) &&
+            wall_before(latest, newest))
+            newest = latest;
+    }
+    return newest;
+}
+
+static enum hf_status list_members(struct listing *listing, struct hf_error *error)
 {
     struct pages pages = { .list = { .prefix = listing->prefix, .delimiter = VIEW("/") } };
     enum hf_status status = HF_OK;
@@ -165,17 +188,16 @@ static enum hf_status list_members(struct listing *listing, bool from_outside,
         }
     }
     status = pages_end(&pages, status, error);
-    if (status != HF_OK) {
+    if (status != HF_OK)
         error_prefix(error, "list %.*s", VIEW_ARGS(listing->prefix));
-        return status;
-    }
-    struct wall_time newest = newest_of(listing->members, listing->count);
-    if (from_outside && wall_before(newest, time_now(listing)))
-        newest = time_now(listing);
+    return status;
+}
+
+static void mark_present(const struct listing *listing, struct wall_time now)
+{
     for (size_t i = 0; i < listing->count; i++)
         listing->members[i].present =
-            is_within(&listing->members[i], newest, listing->beat, ROSTER_BEATS_MISSED);
-    return HF_OK;
+            is_within(&listing->members[i], now, listing->beat, ROSTER_BEATS_MISSED);
 }
 
 /* The interval that a member's object contains; 0: unknown. */
@@ -202,20 +224,16 @@ static struct span beat_of_member(const struct listing *listing, const struct me
     return SPAN_MS(beat_ms);
 }
 
-static void judge_by_own_beats(struct listing *listing)
+static void judge_by_own_beats(struct listing *listing, struct wall_time now)
 {
-    struct wall_time newest = newest_of(listing->members, listing->count);
     size_t reads = 0;
-    if (wall_before(newest, time_now(listing)))
-        newest = time_now(listing);
     for (size_t i = 0; i < listing->count && reads < ROSTER_READS_MAX; i++) {
         struct member *member = &listing->members[i];
-        if (member->present ||
-            !is_within(member, newest, ROSTER_BEAT_MOST, ROSTER_BEATS_MISSED))
+        if (member->present || !is_within(member, now, ROSTER_BEAT_MOST, ROSTER_BEATS_MISSED))
             continue;
         reads++;
         member->present =
-            is_within(member, newest, beat_of_member(listing, member), ROSTER_BEATS_MISSED);
+            is_within(member, now, beat_of_member(listing, member), ROSTER_BEATS_MISSED);
     }
 }
 
@@ -232,20 +250,18 @@ enum hf_status roster_members(struct store *store, struct view group, struct spa
     struct listing listing = {
         .store = store, .prefix = group_prefix(group, space), .beat = beat, .arena = arena
     };
-    status = list_members(&listing, /* from_outside */ true, error);
-    if (status == HF_OK && own_beats)
-        judge_by_own_beats(&listing);
-    if (status == HF_OK)
-        *ret_list = (struct member_list){ listing.members, listing.count };
-    return status;
+    status = list_members(&listing, error);
+    if (status != HF_OK)
+        return status;
+    struct wall_time now = now_from_outside(&listing);
+    mark_present(&listing, now);
+    if (own_beats)
+        judge_by_own_beats(&listing, now);
+    *ret_list = (struct member_list){ listing.members, listing.count };
+    return HF_OK;
 }
 
 /* ---- Our own member ------------------------------------------------------------------ */
-
-static struct view own_fingerprint(const struct roster *roster)
-{
-    return view_of(roster->fingerprint);
-}
 
 /* The write needs no condition. If it gets no reply, the next heartbeat repeats it. */
 static enum hf_status put_beat(struct roster *roster, struct hf_error *error)
@@ -266,9 +282,12 @@ static enum hf_status put_beat(struct roster *roster, struct hf_error *error)
                              .body = buffer_view(&body),
                              .quiet = true,
                              .deadline = deadline_of(roster->store, roster->beat) };
+    struct mono_time sent = env_now(roster->store->env);
     enum hf_status status = store_put(roster->store, &call);
     buffer_release(&body);
-    if (status != HF_OK) {
+    if (status == HF_OK) {
+        roster->written = sent;
+    } else {
         *error = call.error;
         error_prefix(error, "put %.*s", VIEW_ARGS(call.key));
     }
@@ -305,14 +324,14 @@ static enum hf_status set_present(struct roster *roster, const struct listing *l
 
 /* Deletes the objects of dead members. If a member was only slow, its next heartbeat writes its
  * object again. If a delete fails, it is retried after the next listing by any member. */
-static void delete_dead_members(struct roster *roster, const struct listing *listing)
+static void delete_dead_members(struct roster *roster, const struct listing *listing,
+                                struct wall_time now)
 {
     char space[MEMBER_KEY_MAX];
-    struct wall_time newest = newest_of(listing->members, listing->count);
     size_t deleted = 0;
     for (size_t i = 0; i < listing->count; i++) {
         const struct member *member = &listing->members[i];
-        if (is_within(member, newest, roster->beat, ROSTER_DEAD_BEATS) ||
+        if (is_within(member, now, roster->beat, ROSTER_DEAD_BEATS) ||
             view_equal(member->fingerprint, own_fingerprint(roster)))
             continue;
         struct delete_call call = {
@@ -333,16 +352,20 @@ enum hf_status roster_look(struct roster *roster, struct hf_error *error)
                                .prefix = group_prefix(view_of(roster->group), space),
                                .beat = roster->beat,
                                .arena = &arena };
-    enum hf_status status = list_members(&listing, /* from_outside */ false, error);
-    if (status == HF_OK)
+    struct wall_time now = { 0 };
+    enum hf_status status = list_members(&listing, error);
+    if (status == HF_OK) {
+        now = now_from_inside(roster, &listing);
+        mark_present(&listing, now);
         status = set_present(roster, &listing, &arena, error);
+    }
     if (status != HF_OK) {
         arena_release(&arena);
         return status;
     }
     arena_release(&roster->arena);
     roster->arena = arena;
-    delete_dead_members(roster, &listing);
+    delete_dead_members(roster, &listing, now);
     return HF_OK;
 }
 

@@ -4,11 +4,12 @@
  * Each heartbeat of a member rewrites its object. The roster is a listing of these objects. A
  * member is present if its object was written within the last ROSTER_BEATS_MISSED heartbeat
  * intervals, by the store's modification times, compared with the newest one in the group. All
- * these times come from the store, so no clock of ours matters. In this way alone, a caller that
- * is not a member could not distinguish a dead group from a live one. So such a caller also uses
- * the time of the store's reply or, on a local store, the machine's wall clock. A member that
- * leaves deletes its object. The objects of dead members are deleted by any member that finds them
- * ROSTER_DEAD_BEATS intervals old. */
+ * these times come from the store, so no clock of ours matters. A time that is later than the time
+ * of our own object can explain was left by a clock that has been set back since, and counts as
+ * now. In this way alone, a caller that is not a member could not distinguish a dead group from a
+ * live one. So such a caller also uses the time of the store's reply or, on a local store, only the
+ * machine's wall clock. A member that leaves deletes its object. The objects of dead members are
+ * deleted by any member that finds them ROSTER_DEAD_BEATS intervals old. */
 #ifndef ELECT_ROSTER_H
 #define ELECT_ROSTER_H
 
@@ -38,8 +39,9 @@ struct roster {
     struct span beat;
     char group[ROSTER_GROUP_MAX + 1];
     char fingerprint[FINGERPRINT_MAX + 1];
-    char label[128]; /* for people: host and process */
-    uint64_t beats;  /* heartbeats tried so far */
+    char label[128];          /* for people: host and process */
+    uint64_t beats;           /* heartbeats tried so far */
+    struct mono_time written; /* when the last write that was confirmed was sent */
     struct mono_time beaten;
     struct mono_time listed;
     struct arena arena;
