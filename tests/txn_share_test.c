@@ -357,6 +357,32 @@ static void what_is_pending_for_long_is_rolled_back(void **state)
     ASSERT(!is_staged(&pair->world, "a") && !is_staged(&pair->world, "b"));
 }
 
+/* Its transaction's handle is freed first, which leaves the transaction to its members. */
+static void an_adopted_key_outlives_the_handle_of_its_transaction(void **state)
+{
+    struct pair *pair = *state;
+    char id[TXN_ID_SIZE + 1], lease[HF_LEASE_TEXT_MAX];
+    publish(&pair->one, "a", "old a");
+    for (int decides = 0; decides < 2; decides++) {
+        struct hf_key *adopted;
+        open_one(&pair->one, id);
+        struct hf_txn *one = join(&pair->one, id), *two = join(&pair->two, id);
+        struct hf_key *key = take_one(one, "a");
+        MUST(hf_lock_text(hf_key_lock(key), lease, &error));
+        MUST(hf_txn_adopt(two, lease, NULL, &adopted, &error));
+        update(take_one(two, "b"), decides ? "newer b" : "new b");
+        hf_txn_free(two);
+        update(adopted, decides ? "newer a" : "new a");
+        if (decides)
+            MUST(hf_key_release(adopted, HF_COMMIT, &error));
+        else
+            commit(one);
+        hf_key_detach(adopted);
+        hf_txn_free(one);
+        both_read(&pair->one, decides ? "newer a" : "new a", decides ? "newer b" : "new b");
+    }
+}
+
 /* As after a break, only the token and the state of the key stop the former holder. */
 static void a_decision_ends_the_leases_of_its_keys(void **state)
 {
@@ -474,6 +500,8 @@ int main(int argc, char **argv)
              a_commit_is_purged_when_it_is_applied),
         PAIR("what is pending for longer than D is rolled back, and then purged",
              what_is_pending_for_long_is_rolled_back),
+        PAIR("an adopted key outlives the handle of its transaction",
+             an_adopted_key_outlives_the_handle_of_its_transaction),
         PAIR("a decision by id ends the leases of its keys, as a break does",
              a_decision_ends_the_leases_of_its_keys),
         PAIR("only who knows all keys notes that all are settled",

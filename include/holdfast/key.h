@@ -349,9 +349,9 @@ HF_API enum hf_status hf_txn_trouble(struct hf_txn *txn, struct hf_error *error)
 
 /* Creates a handle for a key that another process acquired for this transaction and passed on as
  * text. Changes are staged for the transaction. The transaction does not own the handle: free or
- * detach it. Returns HF_DENIED if the transaction was not begun by hf_txn_open. Only the process
- * that began any other transaction knows all of its staged changes. Otherwise like hf_key_adopt.
- * */
+ * detach it, before or after hf_txn_free. Returns HF_DENIED if the transaction was not begun by
+ * hf_txn_open. Only the process that began any other transaction knows all of its staged changes.
+ * Otherwise like hf_key_adopt. */
 HF_API enum hf_status hf_txn_adopt(struct hf_txn *txn, const char *lease,
                                    const struct hf_key_options *options,
                                    struct hf_key **ret_key, struct hf_error *error);

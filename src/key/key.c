@@ -103,6 +103,8 @@ enum hf_status hf_key_new(struct hf_client *client, const char *name,
 /* Frees everything except the lock. */
 static void free_key_without_lock(struct hf_key *key)
 {
+    if (key->keeps_txn)
+        txn_drop(key->txn);
     change_release(&key->enlist);
     buffer_release(&key->kept.bytes);
     env_mutex_release(&key->calls);
@@ -714,6 +716,9 @@ enum hf_status key_adopt_for(struct hf_client *client, const char *lease,
         hf_lock_detach(lock);
         return error_no_memory(error);
     }
+    key->keeps_txn = txn != NULL;
+    if (txn)
+        txn_keep(txn);
     *ret_key = key;
     return HF_OK;
 }

@@ -11,6 +11,8 @@
 #include "lock/handle.h"
 #include "lock/server.h"
 
+#include <stdatomic.h>
+
 struct hf_key {
     struct hf_client *client;
     struct hf_lock *lock;
@@ -29,6 +31,7 @@ struct hf_key {
         struct buffer bytes;
     } kept;
     struct hf_txn *txn; /* the transaction that it belongs to, or NULL */
+    bool keeps_txn;     /* the transaction does not own this handle, and must outlive it */
     bool sealed;        /* the transaction is or may be decided, so no change is allowed */
     bool waiting;       /* in the queue, by hf_key_begin */
     bool has_turn;      /* among the tasks of this process (lock/local_turn.h) */
@@ -82,13 +85,14 @@ struct hf_txn {
     size_t key_count;
     struct txn_key *others; /* keys that other processes have taken for it, as far as we know */
     size_t other_count;
-    struct {                    /* the settling of its keys in the background */
-        struct env_mutex mutex; /* guards the two flags */
-        bool running; /* the job uses the transaction, but none of the members above changes */
-        bool freed;   /* the caller has freed the transaction, so the job does it at its end */
-        struct background_job job;
-    } settling;
+    /* Settles its keys. While it is under way, none of the members above changes. */
+    struct background_job settling;
+    atomic_size_t users; /* the caller's handle, the settling, and handles that keep it */
 };
+
+/* Adds a user, and removes one. The last one frees the transaction and its keys. */
+void txn_keep(struct hf_txn *txn);
+void txn_drop(struct hf_txn *txn);
 
 /* ---- Handles, for transactions (key.c) ----------------------------------------------- */
 

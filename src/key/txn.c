@@ -173,7 +173,6 @@ static enum hf_status join_record(struct hf_txn *txn, struct hf_error *error)
 static void free_txn(struct hf_txn *txn)
 {
     struct hf_client *client = txn->client;
-    env_mutex_release(&txn->settling.mutex);
     env_mutex_release(&txn->waiting.mutex);
     env_mutex_release(&txn->begin.mutex);
     env_mutex_release(&txn->mutex);
@@ -193,6 +192,7 @@ static enum hf_status new_txn(struct hf_client *client, const char *id, struct h
         return error_no_memory(error);
     txn->client = client;
     txn->known = TXN_PENDING;
+    atomic_init(&txn->users, 1);
     env_random_hex(client_env(client), NONCE_SIZE, txn->owner);
     if (id)
         snprintf(txn->id, sizeof txn->id, "%s", id);
@@ -208,7 +208,6 @@ static enum hf_status new_txn(struct hf_client *client, const char *id, struct h
     env_mutex_init(client_env(client), &txn->mutex);
     env_mutex_init(client_env(client), &txn->begin.mutex);
     env_mutex_init(client_env(client), &txn->waiting.mutex);
-    env_mutex_init(client_env(client), &txn->settling.mutex);
     client_keep(client);
     *ret_txn = txn;
     return HF_OK;
@@ -293,7 +292,7 @@ const char *hf_txn_id(const struct hf_txn *txn)
 
 /* A step that got no reply may not have been made. Its handles do not hold their leases any more,
  * so nothing else would release them, or let this process acquire the keys. */
-void txn_free_all(struct hf_txn *txn)
+static void free_txn_and_keys(struct hf_txn *txn)
 {
     for (size_t i = 0; i < txn->key_count; i++) {
         struct hf_key *key = txn->keys[i];
@@ -306,28 +305,35 @@ void txn_free_all(struct hf_txn *txn)
     free_txn(txn);
 }
 
+void txn_keep(struct hf_txn *txn)
+{
+    atomic_fetch_add(&txn->users, 1);
+}
+
+void txn_drop(struct hf_txn *txn)
+{
+    if (atomic_fetch_sub(&txn->users, 1) == 1)
+        free_txn_and_keys(txn);
+}
+
 /* A joined transaction that is pending is left to its other members. */
-static void leave_txn(struct hf_txn *txn)
+static void leave_txn_locked(struct hf_txn *txn)
 {
     for (size_t i = 0; i < txn->key_count; i++)
         hf_key_detach(txn->keys[i]);
-    free_txn(txn);
+    txn->key_count = 0;
 }
 
 void hf_txn_free(struct hf_txn *txn)
 {
     if (!txn)
         return;
-    if (txn->joined && txn->known == TXN_PENDING) {
-        leave_txn(txn);
-        return;
-    }
-    if (txn->known == TXN_PENDING)
+    env_mutex_lock(&txn->mutex);
+    bool pending = txn->known == TXN_PENDING;
+    if (pending && txn->joined)
+        leave_txn_locked(txn);
+    env_mutex_unlock(&txn->mutex);
+    if (pending && !txn->joined)
         hf_txn_rollback(txn, NULL, NULL);
-    env_mutex_lock(&txn->settling.mutex);
-    bool settling = txn->settling.running;
-    txn->settling.freed = true;
-    env_mutex_unlock(&txn->settling.mutex);
-    if (!settling)
-        txn_free_all(txn);
+    txn_drop(txn);
 }

@@ -181,12 +181,7 @@ static void run_settling(struct background_job *job, bool abandoned)
         settle_keys(txn);
     for (size_t i = 0; i < txn->key_count; i++)
         key_abandon(txn->keys[i]); /* does nothing if the key was settled */
-    env_mutex_lock(&txn->settling.mutex);
-    txn->settling.running = false;
-    bool freed = txn->settling.freed;
-    env_mutex_unlock(&txn->settling.mutex);
-    if (freed)
-        txn_free_all(txn);
+    txn_drop(txn);
 }
 
 /* The decision is known, so the caller need not wait for the settling. On a local store it is
@@ -205,11 +200,11 @@ static void begin_settling(struct hf_txn *txn)
     if (served)
         return;
     if (client_is_remote(txn->client)) {
-        txn->settling.job = (struct background_job){ .run = run_settling, .argument = txn };
-        txn->settling.running = true;
-        if (background_add(txn->client, &txn->settling.job))
+        txn->settling = (struct background_job){ .run = run_settling, .argument = txn };
+        txn_keep(txn);
+        if (background_add(txn->client, &txn->settling))
             return;
-        txn->settling.running = false;
+        txn_drop(txn);
     }
     settle_keys(txn);
 }

@@ -21,9 +21,6 @@ struct txn_key *txn_names(const struct hf_txn *txn, size_t first, size_t *ret_co
 void txn_each_key(struct hf_txn *txn, size_t count, void (*step)(void *argument, size_t index),
                   void *argument);
 
-/* Frees a transaction and its keys. */
-void txn_free_all(struct hf_txn *txn);
-
 /* Learns from the record which keys other processes have taken, and the decision. */
 enum hf_status txn_learn_others(struct hf_txn *txn, enum txn_state *ret_state,
                                 struct hf_error *error);
