@@ -362,8 +362,10 @@ static enum hf_status decide_locked(struct hf_txn *txn, enum txn_state wanted,
         }
     }
     /* An earlier commit may have taken effect, or may still do so. Whatever kept this call from
-     * learning the decision says nothing about that. */
-    if (status != HF_OK && txn->known == TXN_PENDING && txn->asked)
+     * learning the decision says nothing about that. CORRUPT does not claim to, and asks for what
+     * has to be done first. */
+    bool in_doubt = txn->known == TXN_PENDING && txn->asked;
+    if (in_doubt && status != HF_OK && status != HF_CORRUPT)
         status = error->status = HF_UNSURE;
     if (status == HF_OK && txn->known != wanted)
         status = error_set(error, HF_MISMATCH, "the transaction is decided: %s",
