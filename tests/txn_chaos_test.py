@@ -183,13 +183,13 @@ def enrich(document):
     now["text"] = "+" + now["text"][1:].replace("0", "9", 1)
 
 
-def choose_half(story, plain):
+def choose_half(story, plain, changed):
     """A committed transfer that will be half done when one account without a body has the state of
-    another that has no part in it: its name, and the two accounts."""
+    another that was changed, and has no part in it: its name, and the two accounts."""
     for name, tried in story.tries.items():
         ours = [account for account in tried.parts if account in plain]
-        others = [account for account in plain if account not in tried.parts]
-        if story.outcome(name) == "commit" and tried.txn != "-" and len(tried.parts) > 1 and ours:
+        others = [account for account in plain if account in changed and account not in tried.parts]
+        if story.outcome(name) == "commit" and tried.txn != "-" and len(tried.parts) > 1 and ours and others:
             return name, ours[0], others[0]
     raise SystemExit("Bail out! there is no committed transfer")
 
@@ -202,7 +202,8 @@ def expect_noticed(bucket, place, story):
     accounts = sorted(whole.accounts)
     filled = next(name for name in accounts if txn_audit.has_body(whole.accounts[name].now))
     plain = [name for name in accounts if not txn_audit.has_body(whole.accounts[name].now)]
-    half, robbed, other = choose_half(story, plain)
+    changed = {name for name in accounts if whole.accounts[name].now["version"] > 1}
+    half, robbed, other = choose_half(story, plain, changed)
     staged, rich = [name for name in plain if name not in (robbed, other)][:2]
     lying = copy.deepcopy(story)
     del lying.told[half]
