@@ -433,7 +433,7 @@ def run_calm(ceph, scratch, crowd):
     bucket.environment["HOLDFAST_TEST_CROWD"] = str(crowd)
     dead = LongDead(bucket)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(run_on_gateway, "lock_wait_test", bucket, "waiting", 120)
+        waiting = pool.submit(run_on_gateway, "lock_wait_test", bucket, "waiting", 180)
         run_on_gateway("lock_request_test", bucket, "requests", 60)
         run_on_gateway("lock_test", bucket, "locks", 60)
         check_fenced(bucket, scratch)
