@@ -324,11 +324,63 @@ static void every_store_call_fails_in_turn(void **state)
     free(stage);
 }
 
+/* ---- A lease that was granted long before it ends ------------------------------------ */
+
+/* More leases of the same table than it keeps when they have ended. */
+static void finish_others(struct peer *peer)
+{
+    struct hf_error error;
+    for (int i = 0; i < TABLE_FINISHED_MAX; i++) {
+        struct hf_lock *lock = lock_held(peer, "path:/others", 0);
+        MUST(hf_lock_fail(lock, NULL, &error));
+        hf_lock_free(lock);
+    }
+}
+
+static void a_release_finds_that_its_lease_was_broken(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    char text[HF_LEASE_TEXT_MAX];
+    struct hf_lock *lock = lock_held(&pair->one, "path:/x", 60000);
+    struct hf_lock *next = lock_of(&pair->two, "path:/x", 0);
+    MUST(hf_lock_text(lock, text, &error));
+    finish_others(&pair->two);
+    MUST(hf_break(pair->two.client, text, "anna", "to see", &error));
+    MUST(hf_lock_acquire(next, 0, &error));
+    IS(HF_LOST, hf_lock_release(lock, &error));
+    MUST(hf_lock_release(next, &error));
+    hf_lock_free(lock);
+    hf_lock_free(next);
+}
+
+static void an_end_without_a_reply_finds_itself(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    char text[HF_LEASE_TEXT_MAX];
+    for (int i = 0; i < 3; i++) {
+        struct hf_lock *lock = lock_held(&pair->one, "path:/x", 60000);
+        MUST(hf_lock_text(lock, text, &error));
+        finish_others(&pair->one);
+        script_rule(&pair->one.way, .name = "end", .on = ON_PUT | ON_CHANGE, .part = "/paths",
+                    .times = 1, .fate = LOSE_REPLY);
+        if (i == 0)
+            MUST(hf_lock_fail(lock, NULL, &error));
+        else if (i == 1)
+            MUST(hf_lock_complete(lock, NULL, &error));
+        else
+            MUST(hf_break(pair->one.client, text, "anna", "to see", &error));
+        assert_int_equal(script_met(&pair->one.way, "end"), 1);
+        hf_lock_free(lock);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (!world_kind_set(argc, argv))
         return 2;
-    static struct CMUnitTest tests[SCENES * (FAILURES + 1)];
+    static struct CMUnitTest tests[SCENES * (FAILURES + 1) + 2];
     static struct case_of_store cases[SCENES * FAILURES];
     static char names[SCENES][100];
     size_t count = 0, case_count = 0;
@@ -352,5 +404,9 @@ int main(int argc, char **argv)
                                                   .initial_state = one };
         }
     }
+    tests[count++] = (struct CMUnitTest)PAIR("a release finds that its lease was broken",
+                                             a_release_finds_that_its_lease_was_broken);
+    tests[count++] = (struct CMUnitTest)PAIR("an end that got no reply finds itself",
+                                             an_end_without_a_reply_finds_itself);
     return _cmocka_run_group_tests("locks that fail", tests, count, NULL, NULL);
 }

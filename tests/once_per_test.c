@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* once_per_test.c: work that is done once per period: when the period starts, by which clock,
- * and that completions are remembered as long as promised. Tests the table alone, without a
- * store. */
+ * and that completions are remembered as long as promised; and which other ended leases stay. Tests
+ * the table alone, without a store. */
 #include "base/limits.h"
 #include "lease_kit.h"
 #include "test.h"
@@ -398,6 +398,77 @@ static void period_and_grant_are_written_and_read(void **state)
     table_free(table);
 }
 
+/* ---- Which finished leases stay ------------------------------------------------------- */
+
+/* Grants leases, and fails them at once. */
+static void finish_leases(struct lease_table *table, int64_t ms, const char *prefix, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char id[16];
+        struct table_op op;
+        snprintf(id, sizeof id, "%s-%d", prefix, i);
+        struct wish wish = { .id = id, .scopes = "named:x" };
+        assert_status(HF_OK, kit_acquire(table, &op, kit_at(ms + i), wish), &op.error);
+        assert_status(HF_OK, kit_do(table, &op, kit_at(ms + i), TABLE_FAIL, id, op.granted),
+                      &op.error);
+    }
+}
+
+static void the_write_that_ends_a_lease_keeps_it(void **state)
+{
+    (void)state;
+    static const enum table_op_kind ends[] = { TABLE_BREAK, TABLE_FAIL, TABLE_COMPLETE };
+    for (size_t i = 0; i < 2 * sizeof ends / sizeof ends[0]; i++) {
+        struct lease_table *table = kit_table();
+        struct table_op op;
+        bool dated = i % 2 == 0;
+        struct evidence first = kit_at(0), last = kit_at(2000);
+        first.time_known = last.time_known = dated;
+        first.clock = last.clock = dated ? first.clock : VIEW("");
+        struct wish wish = { .id = "a-1", .scopes = "path:/x", .ttl_us = 60000000 };
+        assert_status(HF_OK, kit_acquire(table, &op, first, wish), &op.error);
+        uint64_t token = op.granted;
+        finish_leases(table, 1000, "b", 2 * TABLE_FINISHED_MAX);
+        assert_status(HF_OK, kit_do(table, &op, last, ends[i / 2], "a-1", token), &op.error);
+        assert_non_null(kit_lease(table, "a-1"));
+        assert_true(table->lease_count <= TABLE_FINISHED_MAX + 1);
+        table = kit_reload(table, 2001);
+        assert_status(HF_OK, kit_do(table, &op, kit_at(2001), ends[i / 2], "a-1", token),
+                      &op.error);
+        assert_true(op.already);
+        table_free(table);
+    }
+}
+
+/* Those of another clock, as of an earlier boot, go first. */
+static void leases_that_ended_last_stay(void **state)
+{
+    (void)state;
+    struct lease_table *table = kit_table();
+    struct table_op op;
+    struct evidence other_clock = kit_at(0);
+    other_clock.clock = VIEW("another clock");
+    other_clock.latest.us *= 2;
+    struct wish early = { .id = "a-1", .scopes = "path:/x", .ttl_us = 600000000 };
+    struct wish late = { .id = "c-1", .scopes = "path:/y" };
+    assert_status(HF_OK, kit_acquire(table, &op, kit_at(0), early), &op.error);
+    uint64_t token = op.granted;
+    finish_leases(table, 1000, "b", TABLE_FINISHED_MAX);
+    assert_status(HF_OK, kit_acquire(table, &op, other_clock, late), &op.error);
+    assert_status(HF_OK, kit_do(table, &op, other_clock, TABLE_FAIL, "c-1", op.granted),
+                  &op.error);
+    assert_status(HF_OK, kit_do(table, &op, kit_at(60000), TABLE_BREAK, "a-1", token),
+                  &op.error);
+    finish_leases(table, 120000, "d", TABLE_FINISHED_MAX - 1);
+    assert_non_null(kit_lease(table, "a-1"));
+    assert_null(kit_lease(table, "c-1"));
+    assert_null(kit_lease(table, "b-15"));
+    finish_leases(table, 180000, "e", 1);
+    assert_null(kit_lease(table, "a-1"));
+    assert_non_null(kit_lease(table, "d-0"));
+    table_free(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +497,9 @@ int main(void)
            old_completions_are_honoured),
         IT("the period and the stamp are written and read",
            period_and_grant_are_written_and_read),
+        IT("a lease is there after the write that ends it, however long ago it was granted",
+           the_write_that_ends_a_lease_keeps_it),
+        IT("of finished leases those stay that ended last", leases_that_ended_last_stay),
     };
     return cmocka_run_group_tests(tests, NULL, free_full_text);
 }

@@ -43,12 +43,13 @@ void mutant_needs_no_proof(const struct lease *lease, const struct evidence *evi
         *proof = PROOF_STORE_TIME;
 }
 
-void mutant_forgets_completion(const struct lease_table *table, size_t index, bool *keep)
+void mutant_forgets_completion(const struct lease_table *table, size_t *excess)
 {
-    const struct lease *lease = table->leases[index];
-    if (!RULE(COMPLETION_IS_REMEMBERED) && lease->status == LEASE_COMPLETED &&
-        lease->once_per.us > 0 && index + 1 < table->lease_count)
-        *keep = false;
+    if (RULE(COMPLETION_IS_REMEMBERED))
+        return;
+    for (size_t i = 0; i + 1 < table->lease_count; i++)
+        if (table->leases[i]->status == LEASE_COMPLETED && table->leases[i]->once_per.us > 0)
+            *excess = i;
 }
 
 void mutant_names_no_lease(const struct lease_table *table, struct table_op *op,

@@ -25,7 +25,7 @@ void mutant_needs_no_proof(const struct lease *lease, const struct evidence *evi
                            enum lease_proof *proof);
 
 /* COMPLETION_IS_REMEMBERED: forgets a completion when the next lease of the table ends. */
-void mutant_forgets_completion(const struct lease_table *table, size_t index, bool *keep);
+void mutant_forgets_completion(const struct lease_table *table, size_t *excess);
 
 /* RELEASE_NAMES_THE_LEASE, BREAK_NAMES_THE_LEASE: ends whichever lease is the newest. */
 void mutant_names_no_lease(const struct lease_table *table, struct table_op *op,

@@ -71,31 +71,75 @@ static bool is_finished(const struct lease *lease)
     return lease->status != LEASE_ACTIVE && !awaits_settling(lease);
 }
 
-/* Removes old finished leases. Keeps promised completions, and leases whose output is not settled.
- * Of the other ended leases, the newest stay, for display. The newest completion of a scope is
- * needed for `once_per`, so it has a separate, larger limit. Completions of chunks do not, because
- * chunks are merged once and never requested again. */
-static void trim_finished(struct lease_table *table, const struct evidence *evidence)
+/* When a lease ended, on the clock of the evidence. Ends on other clocks cannot be compared with
+ * it, and count as earlier. */
+static int64_t ended_us(const struct lease *lease, const struct evidence *evidence)
 {
-    size_t finished = 0, completed = 0, bytes = 0;
-    if (!table->ended)
-        return;
-    table->ended = false;
-    for (size_t i = table->lease_count; i-- > 0;) {
+    return view_equal(lease->clock, evidence->clock) ? lease->ended.us : 0;
+}
+
+/* Whether this attempt ended the lease. Without the store time, a lease that another attempt ended
+ * in the same millisecond counts too. */
+static bool ended_now(const struct lease *lease, const struct evidence *evidence)
+{
+    if (evidence->time_known)
+        return ended_us(lease, evidence) == evidence->latest.us;
+    return lease->ended.us == 0 && wall_since(evidence->wall, lease->expires_at).us / 1000 == 0;
+}
+
+/* Of the two, the lease that ended first; never one that this attempt ended. `other` was granted
+ * later, or is lease_count: none. If it is not certain, because stamps are from two clients, the
+ * order of the grants decides. */
+static size_t first_ended(const struct lease_table *table, size_t index, size_t other,
+                          const struct evidence *evidence)
+{
+    const struct lease *lease = table->leases[index];
+    bool later = other < table->lease_count &&
+                 ended_us(lease, evidence) > ended_us(table->leases[other], evidence) +
+                                                 table->settings.skew_tolerance.us;
+    return later || ended_now(lease, evidence) ? other : index;
+}
+
+/* The next finished lease that does not stay; lease_count: there is none. Promised completions
+ * stay, and leases whose output is not settled, and leases that this attempt ended: if it gets no
+ * reply, the next one must find its effect. Of the other ended leases, those that ended last stay,
+ * for display and for holders that have yet to learn of the end. The newest completion of a scope
+ * is needed for `once_per`, so it has a separate, larger limit. Completions of chunks do not,
+ * because chunks are merged once and never requested again. */
+static size_t find_excess(const struct lease_table *table, const struct evidence *evidence)
+{
+    size_t count = table->lease_count, finished = 0, completed = 0, bytes = 0;
+    size_t first_finished = count, first_completed = count;
+    for (size_t i = count; i-- > 0;) {
         const struct lease *lease = table->leases[i];
         bool may_answer = lease->once_per.us > 0 || !is_of_chunks(lease);
         bool answers =
             lease->status == LEASE_COMPLETED && may_answer && !is_superseded(table, i);
-        bool keep = !is_finished(lease) || (answers && once_per_is_promised(lease, evidence));
-        if (!keep && answers && !is_of_chunks(lease)) {
-            keep = ++completed <= TABLE_COMPLETED_MAX;
-        } else if (!keep) {
+        if (!is_finished(lease) || (answers && once_per_is_promised(lease, evidence)))
+            continue;
+        if (answers && !is_of_chunks(lease)) {
+            completed++;
+            first_completed = first_ended(table, i, first_completed, evidence);
+        } else {
+            finished++;
             bytes += lease->entry.size;
-            keep = ++finished <= TABLE_FINISHED_MAX && bytes <= TABLE_FINISHED_BYTES;
+            first_finished = first_ended(table, i, first_finished, evidence);
         }
-        MUTANT(mutant_forgets_completion(table, i, &keep));
-        if (!keep)
-            table_remove_lease(table, i);
+    }
+    if (completed > TABLE_COMPLETED_MAX && first_completed < count)
+        return first_completed;
+    return finished > TABLE_FINISHED_MAX || bytes > TABLE_FINISHED_BYTES ? first_finished
+                                                                         : count;
+}
+
+static void trim_finished(struct lease_table *table, const struct evidence *evidence)
+{
+    while (table->ended) {
+        size_t excess = find_excess(table, evidence);
+        MUTANT(mutant_forgets_completion(table, &excess));
+        table->ended = excess < table->lease_count;
+        if (table->ended)
+            table_remove_lease(table, excess);
     }
 }
 
