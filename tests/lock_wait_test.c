@@ -422,6 +422,54 @@ static void who_gets_no_reply_in_an_outage_waits_on(void **state)
     wait_through_outage(*state, /* no_reply */ true);
 }
 
+/* Learns its turn, and meets an outage before it can claim it. The next poll is a minute away. */
+static struct hf_lock *turn_in_outage(struct pair *pair, struct hf_lock *holder)
+{
+    struct hf_error error;
+    struct hf_lock_options options = LOCK_OPTIONS(.ttl_ms = 30000, .poll_ms = 60000);
+    struct hf_lock *lock = lock_with(&pair->two, "deploy", &options);
+    struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
+    IS(HF_HELD, hf_lock_begin(lock, &error));
+    MUST(hf_lock_release(holder, &error));
+    IS(HF_HELD, hf_lock_acquire(other, 0, &error));
+    way_shut(&pair->two.way, "", REFUSE(HF_UNAVAILABLE));
+    hf_lock_free(other);
+    return lock;
+}
+
+static void a_turn_outlasts_an_outage(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *lock = turn_in_outage(pair, holder);
+    IS(HF_HELD, hf_lock_poll(lock, &error)); /* after 10 s */
+    way_open(&pair->two.way);
+    IS(HF_OK, poll_for(lock, 5000));
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
+static void claims_without_a_reply_end_with_the_wait(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct waiting waiting;
+    struct hf_lock *lock = patient(&pair->two);
+    start_waiting(&waiting, lock, 3000);
+    until_line_is(pair, 1);
+    struct mono_time start = now();
+    script_rule(&pair->two.way, .name = "outage", .on = ON_PUT | ON_CHANGE,
+                .fate = REFUSE(HF_UNAVAILABLE));
+    MUST(hf_lock_release(holder, &error));
+    IS(HF_TIMEOUT, join(&waiting));
+    assert_in_range(ms_since(start), 2000, 20000);
+    script_drop(&pair->two.way, "outage");
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
 static void what_was_done_meanwhile_need_not_be_done(void **state)
 {
     struct pair *pair = *state;
@@ -660,6 +708,10 @@ int main(int argc, char **argv)
              who_lost_its_place_in_an_outage_waits_on),
         PAIR("who gets no reply to its claim in an outage waits on",
              who_gets_no_reply_in_an_outage_waits_on),
+        PAIR("a turn outlasts an outage, however long the poll interval",
+             a_turn_outlasts_an_outage),
+        PAIR("claims that get no reply end with the wait",
+             claims_without_a_reply_end_with_the_wait),
         PAIR("what was done while one waited need not be done again",
              what_was_done_meanwhile_need_not_be_done),
         PAIR("the slack of a period is less than that", a_slack_is_less_than_its_period),

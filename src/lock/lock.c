@@ -465,8 +465,10 @@ static enum hf_status send_claim(struct hf_lock *lock, struct mono_time deadline
     bool not_done = status == HF_TIMEOUT || status == HF_UNAVAILABLE;
     if (status != HF_HELD && !not_done)
         leave_queue(lock);
-    if (not_done) /* the table still has us in the queue */
+    if (not_done) { /* the table still has us in the queue */
+        wait_queue_claim_again(lock->ref, &lock->waiter, deadline);
         return error_set(error, HF_HELD, "waiting; the store does not respond");
+    }
     /* In these cases the table has given an answer, or take_reply passes an attempt that may have
      * taken effect to the cleanup task. */
     bool replied = status == HF_OK || status == HF_HELD || status == HF_LOST ||
@@ -495,13 +497,13 @@ static enum hf_status cancel_wait(struct hf_lock *lock, enum hf_status why, cons
 static enum hf_status continue_wait(struct hf_lock *lock, enum wait_queue_news news,
                                     struct mono_time deadline, struct hf_error *error)
 {
+    if (news == QUEUE_TURN)
+        news = wait_queue_stagger(lock->ref, &lock->waiter, deadline);
     switch (news) {
     case QUEUE_NOTHING: return error_set(error, HF_HELD, "in the queue");
     case QUEUE_CANCELLED:
         return cancel_wait(lock, HF_CANCELLED, "the wait was cancelled", error);
-    case QUEUE_TURN:
-        wait_queue_stagger(lock->ref, &lock->waiter, deadline);
-        return send_claim(lock, deadline, error);
+    case QUEUE_TURN: return send_claim(lock, deadline, error);
     case QUEUE_MISSING: leave_queue(lock); break;
     }
     return HF_LOST;

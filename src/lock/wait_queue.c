@@ -455,15 +455,17 @@ static void await_poll_locked(struct table_ref *ref, struct queue_waiter *waiter
         poll_if_due_locked(ref, waiter, notified);
 }
 
-void wait_queue_stagger(struct table_ref *ref, struct queue_waiter *waiter,
-                        struct mono_time deadline)
+enum wait_queue_news wait_queue_stagger(struct table_ref *ref, struct queue_waiter *waiter,
+                                        struct mono_time deadline)
 {
     struct env *env = ref->client->env;
     env_mutex_lock(&ref->queue.mutex);
     struct mono_time until = mono_earlier(deadline, waiter->turn_at);
     while (!waiter->cancelled && mono_before(env_now(env), until))
         env_cond_wait_until(&waiter->wake, &ref->queue.mutex, until);
+    enum wait_queue_news news = waiter->cancelled ? QUEUE_CANCELLED : QUEUE_TURN;
     env_mutex_unlock(&ref->queue.mutex);
+    return news;
 }
 
 enum wait_queue_news wait_queue_wait(struct table_ref *ref, struct queue_waiter *waiter,
@@ -492,19 +494,34 @@ enum wait_queue_news wait_queue_wait(struct table_ref *ref, struct queue_waiter 
 
 /* A full table refuses immediately. Without this pause, a client that waits for room would send
  * thousands of requests per second. */
+static struct mono_time pause_end(const struct table_ref *ref,
+                                  const struct queue_waiter *waiter)
+{
+    const struct hf_client *client = ref->client;
+    return mono_add(env_now(client->env), span_smaller(waiter->poll, client->poll));
+}
+
 enum wait_queue_news wait_queue_pause(struct table_ref *ref, struct queue_waiter *waiter,
                                       struct mono_time deadline)
 {
-    struct hf_client *client = ref->client;
-    struct mono_time pause_end =
-        mono_add(env_now(client->env), span_smaller(waiter->poll, client->poll));
-    struct mono_time until = mono_earlier(deadline, pause_end);
+    struct env *env = ref->client->env;
+    struct mono_time until = mono_earlier(deadline, pause_end(ref, waiter));
     env_mutex_lock(&ref->queue.mutex);
-    while (!waiter->cancelled && mono_before(env_now(client->env), until))
+    while (!waiter->cancelled && mono_before(env_now(env), until))
         env_cond_wait_until(&waiter->wake, &ref->queue.mutex, until);
     enum wait_queue_news news = waiter->cancelled ? QUEUE_CANCELLED : QUEUE_NOTHING;
     env_mutex_unlock(&ref->queue.mutex);
     return news;
+}
+
+void wait_queue_claim_again(struct table_ref *ref, struct queue_waiter *waiter,
+                            struct mono_time deadline)
+{
+    struct mono_time until = pause_end(ref, waiter);
+    env_mutex_lock(&ref->queue.mutex);
+    waiter->turn = mono_before(until, deadline);
+    waiter->turn_at = until;
+    env_mutex_unlock(&ref->queue.mutex);
 }
 
 void wait_queue_note_trouble(struct table_ref *ref, const struct hf_error *why)

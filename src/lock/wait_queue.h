@@ -66,15 +66,21 @@ void wait_queue_leave(struct table_ref *ref, struct queue_waiter *waiter);
 /* Notes that the table contains this waiter. */
 void wait_queue_mark_queued(struct table_ref *ref, struct queue_waiter *waiter);
 
-/* If several waiters have their turn together, waits until those before this one have had the time
- * to claim it. Ends at the deadline, and when the wait is cancelled. */
-void wait_queue_stagger(struct table_ref *ref, struct queue_waiter *waiter,
-                        struct mono_time deadline);
+enum wait_queue_news { QUEUE_NOTHING, QUEUE_TURN, QUEUE_MISSING, QUEUE_CANCELLED };
+
+/* Waits until the waiter may claim its turn. If several waiters have their turn together, those
+ * before this one have had the time to claim it by then. Ends at the deadline, and when the wait
+ * is cancelled. */
+enum wait_queue_news wait_queue_stagger(struct table_ref *ref, struct queue_waiter *waiter,
+                                        struct mono_time deadline);
 
 /* Clears a turn that is about to be claimed; a later turn is then a new one. */
 void wait_queue_clear_turn(struct table_ref *ref, struct queue_waiter *waiter);
 
-enum wait_queue_news { QUEUE_NOTHING, QUEUE_TURN, QUEUE_MISSING, QUEUE_CANCELLED };
+/* After a claim that got no reply: the waiter may still have its turn, and an unchanged table would
+ * not tell it again. Gives it the turn again after a pause, unless the deadline comes first. */
+void wait_queue_claim_again(struct table_ref *ref, struct queue_waiter *waiter,
+                            struct mono_time deadline);
 
 /* Waits for news about a waiter until the deadline. Polls for all waiters if no other task is
  * polling. */
