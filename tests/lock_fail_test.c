@@ -376,11 +376,40 @@ static void an_end_without_a_reply_finds_itself(void **state)
     }
 }
 
+/* ---- A lease that is only named ------------------------------------------------------ */
+
+static void come_late(void *argument)
+{
+    (void)argument;
+    pass_ms(1100);
+}
+
+static void a_late_renewal_leaves_it_named(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    char text[HF_LEASE_TEXT_MAX];
+    struct hf_lock_options options = LOCK_OPTIONS(.unconfirmed = true, .no_renewal = true);
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", 1000), *named;
+    MUST(hf_lock_text(lock, text, &error));
+    hf_lock_detach(lock);
+    MUST(hf_lock_adopt(pair->two.client, text, &options, &named, &error));
+    script_rule(&pair->two.way, .name = "late", .on = ON_PUT | ON_CHANGE, .part = "deploy",
+                .times = 1, .after = come_late);
+    script_rule(&pair->two.way, .name = "deny", .on = ON_PUT | ON_CHANGE, .part = "deploy",
+                .skip = 1, .fate = REFUSE(HF_DENIED));
+    IS(HF_DENIED, hf_lock_renew(named, &error));
+    ASSERT(script_met(&pair->two.way, "late") == 1);
+    IS(HF_UNSURE, hf_lock_check(named, &error));
+    IS(HF_DENIED, hf_lock_release(named, &error));
+    hf_lock_free(named);
+}
+
 int main(int argc, char **argv)
 {
     if (!world_kind_set(argc, argv))
         return 2;
-    static struct CMUnitTest tests[SCENES * (FAILURES + 1) + 2];
+    static struct CMUnitTest tests[SCENES * (FAILURES + 1) + 3];
     static struct case_of_store cases[SCENES * FAILURES];
     static char names[SCENES][100];
     size_t count = 0, case_count = 0;
@@ -408,5 +437,7 @@ int main(int argc, char **argv)
                                              a_release_finds_that_its_lease_was_broken);
     tests[count++] = (struct CMUnitTest)PAIR("an end that got no reply finds itself",
                                              an_end_without_a_reply_finds_itself);
+    tests[count++] = (struct CMUnitTest)PAIR("a late renewal of a named lease leaves it named",
+                                             a_late_renewal_leaves_it_named);
     return _cmocka_run_group_tests("locks that fail", tests, count, NULL, NULL);
 }

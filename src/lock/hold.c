@@ -610,21 +610,6 @@ static bool begin_adoption(struct lock_renewal *renewal, struct request *request
     return keeper_start_for(renewal->lock, error) == HF_OK;
 }
 
-static enum hf_status finish_adoption(struct lock_renewal *renewal,
-                                      const struct request *request, struct hf_error *error)
-{
-    struct hf_lock *lock = renewal->lock;
-    const struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->ref->doc) };
-    enum hf_status status = hold_adopted(renewal, request, error);
-    if (status == HF_EXPIRED)
-        status = adopt_lease(lock, &name, error);
-    env_mutex_lock(&lock->client->keeper.mutex);
-    if (status == HF_LOST)
-        lock->state = LOCK_IDLE;
-    env_mutex_unlock(&lock->client->keeper.mutex);
-    return status;
-}
-
 /* The handle has the lease as its text names it, and makes no request. */
 static void name_lease(struct hf_lock *lock, const struct lease_name *name)
 {
@@ -634,6 +619,23 @@ static void name_lease(struct hf_lock *lock, const struct lease_name *name)
     lock->depth = 1;
     lock->state = LOCK_HELD;
     env_mutex_unlock(&lock->client->keeper.mutex);
+}
+
+/* After a renewal that came too late, the next one may have failed or landed unseen: the handle is
+ * as it was before them. */
+static enum hf_status finish_adoption(struct lock_renewal *renewal,
+                                      const struct request *request, struct hf_error *error)
+{
+    struct hf_lock *lock = renewal->lock;
+    const struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->ref->doc) };
+    enum hf_status status = hold_adopted(renewal, request, error);
+    if (status == HF_EXPIRED)
+        status = adopt_lease(lock, &name, error);
+    if (status == HF_LOST)
+        lock_set_state(lock, LOCK_IDLE);
+    else if (status != HF_OK)
+        name_lease(lock, &name);
+    return status;
 }
 
 /* A server does not say what a lease covers; the lease's table does. False if out of memory. */
