@@ -492,8 +492,8 @@ enum wait_queue_news wait_queue_wait(struct table_ref *ref, struct queue_waiter 
     return news;
 }
 
-/* A full table refuses immediately. Without this pause, a client that waits for room would send
- * thousands of requests per second. */
+/* A full table refuses immediately, and so may a store. Without a pause, a client that waits would
+ * send thousands of requests per second. */
 static struct mono_time pause_end(const struct table_ref *ref,
                                   const struct queue_waiter *waiter)
 {
