@@ -45,13 +45,18 @@ static void boot_time_counts_through_suspend(void **state)
     assert_true(now <= after.tv_sec * INT64_C(1000000) + after.tv_nsec / 1000);
 }
 
+/* The calendar may be set between two looks at it, but hardly five times in a row. */
 static void wall_time_is_the_calendar(void **state)
 {
+    bool right = false;
     (void)state;
-    int64_t before = time(NULL) - 1;
-    struct wall_time wall = env_wall(env_real());
-    int64_t after = time(NULL) + 1;
-    assert_true(wall.us >= before * 1000000 && wall.us <= after * 1000000);
+    for (int i = 0; i < 5 && !right; i++) {
+        int64_t before = time(NULL) - 1;
+        struct wall_time wall = env_wall(env_real());
+        int64_t after = time(NULL) + 1;
+        right = wall.us >= before * 1000000 && wall.us <= after * 1000000;
+    }
+    assert_true(right);
 }
 
 static void the_boot_has_a_name(void **state)

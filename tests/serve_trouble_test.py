@@ -37,6 +37,7 @@ CROWD = 150          # requests at once, more than there are workers
 STATES = 4
 STATE_BYTES = 1 << 20
 REPLY_MAX = 30.0     # seconds, on a loaded machine
+HUNG_REPLY_MAX = 18.0  # 5 s until a call begins or is refused, 10 s for a call, and some for the machine
 PROMPT_SECONDS = 5.0  # the same: what is told at once
 
 
@@ -268,7 +269,7 @@ def hung_store(site):
         took = time.monotonic() - begun
         say(f"{CROWD} requests in {took:.1f} s: {outcomes(replies)}")
         check_refusals("a hung store", replies)
-        tell(took < REPLY_MAX / 2, "a hung store: every request is answered in time", f"{took:.1f} s")
+        tell(took < HUNG_REPLY_MAX, "a hung store: every request is answered in time", f"{took:.1f} s")
         ready = link.get("/readyz")
         tell(ready.status == 503, "a hung store: the server is not ready", f"{ready.status}")
         later.join()
