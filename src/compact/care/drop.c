@@ -14,7 +14,7 @@
 /* ---- Marking ------------------------------------------------------------------------- */
 
 struct marking {
-    bool begins;
+    bool begins;   /* the partition's own catalog is marked, too */
     bool unmarked; /* the catalog that is being visited */
     bool all;      /* every catalog of this walk was marked before */
     struct hf_error error;

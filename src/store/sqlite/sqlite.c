@@ -106,9 +106,10 @@ static enum hf_status fetch_row_patiently(struct row_reader *rows, struct get_ca
 {
     struct sqlite_store *sqlite = rows->sqlite;
     struct sqlite_connection *reader = &rows->connection;
+    if (!rows->taken && fetch_row_lent(sqlite, call, ret_row, ret_length))
+        return call->error.status;
     if (!rows->taken &&
-        (fetch_row_lent(sqlite, call, ret_row, ret_length) ||
-         sqlite_reader_take(&sqlite->readers, rows->deadline, reader, &call->error) != HF_OK))
+        sqlite_reader_take(&sqlite->readers, rows->deadline, reader, &call->error) != HF_OK)
         return call->error.status;
     rows->taken = true;
     int code = fetch_row(reader, call, ret_row, ret_length);
